@@ -1,0 +1,39 @@
+"""Row kinds and changelog modes, with Flink's names and numbers."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+KIND_COLUMN = "_kind"
+"""The hidden column that carries a row's kind from scan to sink, as a TINYINT."""
+
+
+class RowKind(IntEnum):
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def symbol(self) -> str:
+        return _SYMBOLS[self]
+
+
+_SYMBOLS = ("+I", "-U", "+U", "-D")
+
+
+class ChangelogMode(frozenset[RowKind]):
+    """The kinds that may travel along an edge of a plan."""
+
+    def __str__(self) -> str:
+        names = {0: "I", 1: "UB", 2: "UA", 3: "D"}
+        return "[" + ",".join(names[k] for k in sorted(self)) + "]"
+
+    @property
+    def insert_only(self) -> bool:
+        return self <= {RowKind.INSERT}
+
+
+INSERT_ONLY = ChangelogMode({RowKind.INSERT})
+UPSERT = ChangelogMode({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
+ALL_CHANGES = ChangelogMode(RowKind)

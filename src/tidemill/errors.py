@@ -1,0 +1,169 @@
+"""What goes wrong, as values: a Diagnostic has a code, a sentence, a place in the script and a hint.
+
+    TidemillError            carries one or more Diagnostics; owns its exit code
+    ├── ScriptError      1   the script is wrong; found without a cluster
+    ├── UsageError       2   the command line or an argument is wrong
+    └── JobError         3   something that needed a cluster or a running job
+
+Law: a user's mistake is one of these, never a traceback. A fault of ours stays an ordinary exception.
+"""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text that a span can point into: a file, or a statement typed by hand."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0] + [i + 1 for i, char in enumerate(self.text) if char == "\n"]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1; the column counts characters."""
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        start = self._line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters [start, end) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        return Span(self.source, self.start, max(self.end, other.end))
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+
+def display_width(text: str) -> int:
+    """Terminal cells that a text takes: wide characters take two, combining marks none."""
+    width = 0
+    for char in text:
+        if unicodedata.combining(char) or unicodedata.category(char) == "Cf":
+            continue
+        width += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    return width
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    code: str
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+    severity: str = "error"
+
+    def render(self) -> str:
+        """The text a person reads: place, sentence, the line with a caret, the hint."""
+        head = f"{self.severity} {self.code}: {self.message}"
+        if self.span is None:
+            lines = [head]
+        else:
+            source = self.span.source
+            number, column = source.position(self.span.start)
+            shown = source.line(number).replace("\t", " ")
+            last = min(self.span.end, self.span.start + len(shown) - (column - 1))
+            marked = source.text[self.span.start : last]
+            gutter = f"{number:>4}"
+            carets = "^" * max(1, display_width(marked))
+            lines = [
+                f"{source.name}:{number}:{column}: {head}",
+                f"{gutter} | {shown}",
+                f"{' ' * len(gutter)} | {' ' * display_width(shown[: column - 1])}{carets}",
+            ]
+        if self.hint:
+            lines.append(f" hint: {self.hint}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        place: dict[str, object] = {}
+        if self.span is not None:
+            source = self.span.source
+            line, column = source.position(self.span.start)
+            end_line, end_column = source.position(self.span.end)
+            place = {
+                "file": source.name,
+                "line": line,
+                "column": column,
+                "end_line": end_line,
+                "end_column": end_column,
+            }
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "hint": self.hint,
+            **place,
+        }
+
+
+@dataclass
+class TidemillError(Exception):
+    """Base of everything we raise on purpose."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return "\n".join(d.render() for d in self.diagnostics)
+
+    # A mutable exception is compared by identity, or contextlib cannot re-raise it.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+class ScriptError(TidemillError):
+    exit_code = 1
+
+
+class UsageError(TidemillError):
+    exit_code = 2
+
+
+class JobError(TidemillError):
+    exit_code = 3
+
+
+def script_error(code: str, message: str, span: Span | None, hint: str | None = None) -> ScriptError:
+    return ScriptError([Diagnostic(code, message, span, hint)])
+
+
+def job_error(code: str, message: str, hint: str | None = None, span: Span | None = None) -> JobError:
+    return JobError([Diagnostic(code, message, span, hint)])
+
+
+def usage_error(code: str, message: str, hint: str | None = None) -> UsageError:
+    return UsageError([Diagnostic(code, message, None, hint)])
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that somebody who typed `word` most likely meant."""
+    candidates = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(word.lower(), candidates, n=1, cutoff=0.6)
+    return candidates[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Sequence[str], otherwise: str | None = None) -> str | None:
+    found = nearest(word, known)
+    return f"did you mean '{found}'?" if found else otherwise

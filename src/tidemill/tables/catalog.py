@@ -1,0 +1,102 @@
+"""Tables and views by name, and what a resolved table is.
+
+In: CREATE statements that the binder has typed. Out: `Table` values whose connector is a typed, checked spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidemill.errors import Span
+from tidemill.sql import ast
+from tidemill.types import SqlType
+
+DEFAULT_CATALOG = "default_catalog"
+DEFAULT_DATABASE = "default_database"
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True)
+class Physical(Column):
+    """Travels in the record's key or value."""
+
+
+@dataclass(frozen=True)
+class Metadata(Column):
+    """Comes from the connector (`offset`) or from the format (`value.source.table`)."""
+
+    key: str
+    virtual: bool
+
+
+@dataclass(frozen=True)
+class Computed(Column):
+    """An expression over the other columns; never stored, never written."""
+
+    expression: ast.Expression
+
+
+@dataclass(frozen=True)
+class Watermark:
+    column: str
+    expression: ast.Expression
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table as declared, before its connector is known."""
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    watermark: Watermark | None = None
+
+    @property
+    def physical(self) -> tuple[Physical, ...]:
+        return tuple(c for c in self.columns if isinstance(c, Physical))
+
+    @property
+    def metadata(self) -> tuple[Metadata, ...]:
+        return tuple(c for c in self.columns if isinstance(c, Metadata))
+
+    @property
+    def writable(self) -> tuple[Column, ...]:
+        """What INSERT INTO must supply: all but computed and VIRTUAL columns, in order."""
+        return tuple(
+            c
+            for c in self.columns
+            if not isinstance(c, Computed) and not (isinstance(c, Metadata) and c.virtual)
+        )
+
+    def column(self, name: str) -> Column | None:
+        return next((c for c in self.columns if c.name == name), None)
+
+
+@dataclass(frozen=True)
+class Connector:
+    """Base of the typed, checked table specs: one subclass per connector, in its own module."""
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    schema: Schema
+    connector: Connector
+    span: Span | None = field(default=None, compare=False, repr=False)
+    """The table's name in its CREATE statement."""
+
+    @property
+    def identifier(self) -> str:
+        return f"{DEFAULT_CATALOG}.{DEFAULT_DATABASE}.{self.name}"
+
+
+@dataclass(frozen=True)
+class View:
+    name: str
+    columns: tuple[str, ...]
+    query: ast.Query
+    span: Span | None = field(default=None, compare=False, repr=False)

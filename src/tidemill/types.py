@@ -1,0 +1,311 @@
+"""Flink's SQL types as values, printed as Flink prints them.
+
+Law: a type is immutable, knows whether it is nullable, and cannot be built with a precision that Flink refuses.
+Arrow's and Spark's counterparts live in `formats.arrow` and `spark.types`; this module imports neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+MAX_LENGTH = 2147483647
+
+
+@dataclass(frozen=True)
+class SqlType:
+    """Base of all types. `root` is the family's name as Flink spells it."""
+
+    root: ClassVar[str] = ""
+    nullable: bool = True
+
+    def _describe(self) -> str:
+        return self.root
+
+    def __str__(self) -> str:
+        return self._describe() + ("" if self.nullable else " NOT NULL")
+
+    def with_nullable(self, nullable: bool) -> Self:
+        return replace(self, nullable=nullable)
+
+    @property
+    def not_null(self) -> Self:
+        return self.with_nullable(False)
+
+    @property
+    def as_nullable(self) -> Self:
+        return self.with_nullable(True)
+
+    def same(self, other: SqlType) -> bool:
+        """Equal but for nullability at the top."""
+        return self.as_nullable == other.as_nullable
+
+
+class NullType(SqlType):
+    """The type of a bare NULL."""
+
+    root = "NULL"
+
+
+class BooleanType(SqlType):
+    root = "BOOLEAN"
+
+
+class TinyIntType(SqlType):
+    root = "TINYINT"
+
+
+class SmallIntType(SqlType):
+    root = "SMALLINT"
+
+
+class IntType(SqlType):
+    root = "INT"
+
+
+class BigIntType(SqlType):
+    root = "BIGINT"
+
+
+class FloatType(SqlType):
+    root = "FLOAT"
+
+
+class DoubleType(SqlType):
+    root = "DOUBLE"
+
+
+class DateType(SqlType):
+    root = "DATE"
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True)
+class DecimalType(SqlType):
+    root = "DECIMAL"
+    precision: int = 10
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.precision <= 38, "DECIMAL precision must be between 1 and 38")
+        _check(0 <= self.scale <= self.precision, "DECIMAL scale must be between 0 and the precision")
+
+    def _describe(self) -> str:
+        return f"DECIMAL({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True)
+class _Lengthed(SqlType):
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.length <= MAX_LENGTH, f"{self.root} length must be between 1 and {MAX_LENGTH}")
+
+    def _describe(self) -> str:
+        return f"{self.root}({self.length})"
+
+
+class CharType(_Lengthed):
+    root = "CHAR"
+
+
+class VarCharType(_Lengthed):
+    root = "VARCHAR"
+
+    def _describe(self) -> str:
+        return "STRING" if self.length == MAX_LENGTH else super()._describe()
+
+
+class BinaryType(_Lengthed):
+    root = "BINARY"
+
+
+class VarBinaryType(_Lengthed):
+    root = "VARBINARY"
+
+    def _describe(self) -> str:
+        return "BYTES" if self.length == MAX_LENGTH else super()._describe()
+
+
+@dataclass(frozen=True)
+class _Fractional(SqlType):
+    precision: int = 6
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.precision <= 9, f"{self.root} precision must be between 0 and 9")
+
+    def _describe(self) -> str:
+        return f"{self.root}({self.precision})"
+
+
+@dataclass(frozen=True)
+class TimeType(_Fractional):
+    root = "TIME"
+    precision: int = 0
+
+
+class TimestampType(_Fractional):
+    """A wall-clock time without a zone."""
+
+    root = "TIMESTAMP"
+
+
+class TimestampLtzType(_Fractional):
+    """A point in time, shown in the session's zone."""
+
+    root = "TIMESTAMP_LTZ"
+
+
+@dataclass(frozen=True)
+class YearMonthIntervalType(SqlType):
+    root = "INTERVAL YEAR TO MONTH"
+
+
+@dataclass(frozen=True)
+class DayTimeIntervalType(SqlType):
+    root = "INTERVAL DAY TO SECOND"
+
+
+@dataclass(frozen=True)
+class ArrayType(SqlType):
+    root = "ARRAY"
+    element: SqlType = NullType()
+
+    def _describe(self) -> str:
+        return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True)
+class MultisetType(SqlType):
+    root = "MULTISET"
+    element: SqlType = NullType()
+
+    def _describe(self) -> str:
+        return f"MULTISET<{self.element}>"
+
+
+@dataclass(frozen=True)
+class MapType(SqlType):
+    root = "MAP"
+    key: SqlType = NullType()
+    value: SqlType = NullType()
+
+    def _describe(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: SqlType
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class RowType(SqlType):
+    root = "ROW"
+    fields: tuple[Field, ...] = ()
+
+    def _describe(self) -> str:
+        return "ROW<" + ", ".join(f"`{f.name}` {f.type}" for f in self.fields) + ">"
+
+
+STRING = VarCharType(length=MAX_LENGTH)
+BYTES = VarBinaryType(length=MAX_LENGTH)
+BOOLEAN = BooleanType()
+INT = IntType()
+BIGINT = BigIntType()
+DOUBLE = DoubleType()
+
+INTEGER_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType)
+APPROXIMATE_TYPES = (FloatType, DoubleType)
+NUMERIC_TYPES = (*INTEGER_TYPES, DecimalType, *APPROXIMATE_TYPES)
+STRING_TYPES = (CharType, VarCharType)
+BINARY_TYPES = (BinaryType, VarBinaryType)
+TIMESTAMP_TYPES = (TimestampType, TimestampLtzType)
+INTERVAL_TYPES = (YearMonthIntervalType, DayTimeIntervalType)
+
+# Decimal digits that an integer type needs when it meets a DECIMAL.
+_INTEGER_DIGITS = {TinyIntType: 3, SmallIntType: 5, IntType: 10, BigIntType: 19}
+
+
+def as_decimal(type_: SqlType) -> DecimalType | None:
+    """The DECIMAL that holds every value of an exact numeric type."""
+    if isinstance(type_, DecimalType):
+        return type_
+    digits = _INTEGER_DIGITS.get(type(type_))
+    return DecimalType(type_.nullable, digits, 0) if digits else None
+
+
+def common_type(left: SqlType, right: SqlType) -> SqlType | None:
+    """The type that both sides can be cast to without being asked (Flink's least restrictive type)."""
+    nullable = left.nullable or right.nullable
+    if isinstance(left, NullType):
+        return right.as_nullable
+    if isinstance(right, NullType):
+        return left.as_nullable
+    if left.same(right):
+        return left.with_nullable(nullable)
+    if isinstance(left, NUMERIC_TYPES) and isinstance(right, NUMERIC_TYPES):
+        return _common_numeric(left, right).with_nullable(nullable)
+    if isinstance(left, STRING_TYPES) and isinstance(right, STRING_TYPES):
+        longest = max(left.length, right.length)
+        fixed = isinstance(left, CharType) and isinstance(right, CharType)
+        return (CharType if fixed else VarCharType)(nullable, longest)
+    if isinstance(left, BINARY_TYPES) and isinstance(right, BINARY_TYPES):
+        longest = max(left.length, right.length)
+        fixed = isinstance(left, BinaryType) and isinstance(right, BinaryType)
+        return (BinaryType if fixed else VarBinaryType)(nullable, longest)
+    if isinstance(left, TIMESTAMP_TYPES) and isinstance(right, TIMESTAMP_TYPES):
+        zoned = isinstance(left, TimestampLtzType) or isinstance(right, TimestampLtzType)
+        return (TimestampLtzType if zoned else TimestampType)(
+            nullable, max(left.precision, right.precision)
+        )
+    if isinstance(left, TimeType) and isinstance(right, TimeType):
+        return TimeType(nullable, max(left.precision, right.precision))
+    if isinstance(left, (DateType, *TIMESTAMP_TYPES)) and isinstance(
+        right, (DateType, *TIMESTAMP_TYPES)
+    ):
+        stamp = right if isinstance(left, DateType) else left
+        return stamp.with_nullable(nullable)
+    return _common_nested(left, right, nullable)
+
+
+def _common_nested(left: SqlType, right: SqlType, nullable: bool) -> SqlType | None:
+    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
+        element = common_type(left.element, right.element)
+        return ArrayType(nullable, element) if element else None
+    if isinstance(left, MapType) and isinstance(right, MapType):
+        key, value = common_type(left.key, right.key), common_type(left.value, right.value)
+        return MapType(nullable, key, value) if key and value else None
+    if (
+        isinstance(left, RowType)
+        and isinstance(right, RowType)
+        and len(left.fields) == len(right.fields)
+    ):
+        fields = []
+        for a, b in zip(left.fields, right.fields, strict=True):
+            merged = common_type(a.type, b.type)
+            if merged is None:
+                return None
+            fields.append(Field(a.name, merged))
+        return RowType(nullable, tuple(fields))
+    return None
+
+
+def _common_numeric(left: SqlType, right: SqlType) -> SqlType:
+    if isinstance(left, APPROXIMATE_TYPES) or isinstance(right, APPROXIMATE_TYPES):
+        both_float = isinstance(left, FloatType) and isinstance(right, FloatType)
+        return FloatType() if both_float else DoubleType()
+    if isinstance(left, INTEGER_TYPES) and isinstance(right, INTEGER_TYPES):
+        rank = max(INTEGER_TYPES.index(type(left)), INTEGER_TYPES.index(type(right)))
+        return INTEGER_TYPES[rank]()
+    a, b = as_decimal(left), as_decimal(right)
+    assert a is not None and b is not None
+    scale = max(a.scale, b.scale)
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    return DecimalType(precision=min(38, whole + scale), scale=min(scale, max(0, 38 - whole)))
