@@ -1,0 +1,69 @@
+"""Formats: bytes ⇄ Arrow columns. Knows neither Kafka nor Spark.
+
+A format is a module with `OPTIONS` (its declarative option table), `decoder(...)` and `encoder(...)`.
+Law: a decoder never raises for what a record holds; it returns a BadRecord with the record's index and lets
+its caller, who knows topic, partition and offset, decide what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidemill.types import Field
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    index: int
+    """Position in the decoded array."""
+    field: str | None
+    """Path of the offending field (`a.b`), or None when the document itself is unreadable."""
+    reason: str
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The rows of one batch of records."""
+
+    columns: list[pa.Array]
+    """One array per requested field, all of the same length."""
+    records: pa.Array | None = None
+    """int32: for each row the record it came from; None means row i came from record i."""
+    kinds: pa.Array | None = None
+    """int8 row kinds; None means every row is an insert."""
+    bad: list[BadRecord] = field(default_factory=list)
+    """In record order. A bad record gives no row."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Counted, named losses that the format's own options ask for (`json.ignore-parse-errors`)."""
+
+
+class Decoder(Protocol):
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a `binary` array; null entries are null Kafka values."""
+        ...
+
+
+class Encoder(Protocol):
+    def encode(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """Encode rows, given as one array per field, to a `binary` array."""
+        ...
+
+
+class Format(Protocol):
+    """What a format module offers."""
+
+    def decoder(
+        self,
+        fields: Sequence[Field],
+        options: Mapping[str, object],
+        wanted: Sequence[str] | None = None,
+    ) -> Decoder:
+        """`fields` is the full row type of the key or value; `wanted` names the fields to return, in that order."""
+        ...
+
+    def encoder(self, fields: Sequence[Field], options: Mapping[str, object]) -> Encoder: ...
