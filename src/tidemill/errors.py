@@ -145,11 +145,15 @@ class JobError(TidemillError):
     exit_code = 3
 
 
-def script_error(code: str, message: str, span: Span | None, hint: str | None = None) -> ScriptError:
+def script_error(
+    code: str, message: str, span: Span | None, hint: str | None = None
+) -> ScriptError:
     return ScriptError([Diagnostic(code, message, span, hint)])
 
 
-def job_error(code: str, message: str, hint: str | None = None, span: Span | None = None) -> JobError:
+def job_error(
+    code: str, message: str, hint: str | None = None, span: Span | None = None
+) -> JobError:
     return JobError([Diagnostic(code, message, span, hint)])
 
 

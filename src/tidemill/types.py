@@ -92,7 +92,9 @@ class DecimalType(SqlType):
 
     def __post_init__(self) -> None:
         _check(1 <= self.precision <= 38, "DECIMAL precision must be between 1 and 38")
-        _check(0 <= self.scale <= self.precision, "DECIMAL scale must be between 0 and the precision")
+        _check(
+            0 <= self.scale <= self.precision, "DECIMAL scale must be between 0 and the precision"
+        )
 
     def _describe(self) -> str:
         return f"DECIMAL({self.precision}, {self.scale})"
@@ -103,7 +105,9 @@ class _Lengthed(SqlType):
     length: int = 1
 
     def __post_init__(self) -> None:
-        _check(1 <= self.length <= MAX_LENGTH, f"{self.root} length must be between 1 and {MAX_LENGTH}")
+        _check(
+            1 <= self.length <= MAX_LENGTH, f"{self.root} length must be between 1 and {MAX_LENGTH}"
+        )
 
     def _describe(self) -> str:
         return f"{self.root}({self.length})"
@@ -309,3 +313,105 @@ def _common_numeric(left: SqlType, right: SqlType) -> SqlType:
     scale = max(a.scale, b.scale)
     whole = max(a.precision - a.scale, b.precision - b.scale)
     return DecimalType(precision=min(38, whole + scale), scale=min(scale, max(0, 38 - whole)))
+
+
+# --- implicit casts --------------------------------------------------------------------------------
+
+
+def can_assign(source: SqlType, target: SqlType) -> bool:
+    """Whether a value of `source` may be written to `target` without a CAST in the script (Flink's implicit casts).
+
+    Nullability is not looked at: a NULL that meets NOT NULL is found when it is written.
+    """
+    if isinstance(source, NullType) or source.same(target):
+        return True
+    if isinstance(source, NUMERIC_TYPES) and isinstance(target, NUMERIC_TYPES):
+        return _numeric_rank(source) <= _numeric_rank(target)
+    for family in (STRING_TYPES, BINARY_TYPES, (TimeType,)):
+        if isinstance(source, family):
+            return isinstance(target, family)
+    if isinstance(source, (DateType, *TIMESTAMP_TYPES)):
+        return isinstance(target, TIMESTAMP_TYPES)
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return can_assign(source.element, target.element)
+    if isinstance(source, MultisetType) and isinstance(target, MultisetType):
+        return can_assign(source.element, target.element)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return can_assign(source.key, target.key) and can_assign(source.value, target.value)
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return len(source.fields) == len(target.fields) and all(
+            can_assign(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True)
+        )
+    return False
+
+
+def _numeric_rank(type_: SqlType) -> int:
+    return NUMERIC_TYPES.index(type(type_))
+
+
+_CASTABLE_FROM_STRING = (
+    BooleanType,
+    *NUMERIC_TYPES,
+    *STRING_TYPES,
+    *BINARY_TYPES,
+    DateType,
+    TimeType,
+    *TIMESTAMP_TYPES,
+)
+
+
+def can_cast(source: SqlType, target: SqlType) -> bool:
+    """Whether CAST(source AS target) exists."""
+    if isinstance(source, NullType) or can_assign(source, target):
+        return True
+    if isinstance(target, STRING_TYPES):
+        return True
+    if isinstance(source, STRING_TYPES):
+        return isinstance(target, _CASTABLE_FROM_STRING)
+    if isinstance(source, BINARY_TYPES):
+        return isinstance(target, (*BINARY_TYPES, *STRING_TYPES))
+    if isinstance(source, (*NUMERIC_TYPES, BooleanType)):
+        return isinstance(target, (*NUMERIC_TYPES, BooleanType))
+    if isinstance(source, TIMESTAMP_TYPES):
+        return isinstance(target, (DateType, TimeType, *TIMESTAMP_TYPES))
+    if isinstance(source, TimeType):
+        return isinstance(target, TIMESTAMP_TYPES)
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return can_cast(source.element, target.element)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return can_cast(source.key, target.key) and can_cast(source.value, target.value)
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return len(source.fields) == len(target.fields) and all(
+            can_cast(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True)
+        )
+    return False
+
+
+# --- decimal arithmetic ----------------------------------------------------------------------------
+
+
+def _fit_decimal(precision: int, scale: int) -> DecimalType:
+    """Flink gives up digits behind the point, down to six, before digits in front of it."""
+    if precision <= 38:
+        return DecimalType(precision=precision, scale=scale)
+    whole = precision - scale
+    return DecimalType(precision=38, scale=max(38 - whole, min(scale, 6)))
+
+
+def decimal_result(operator: str, a: DecimalType, b: DecimalType) -> DecimalType:
+    """The type of `a operator b` for + - * / %."""
+    match operator:
+        case "+" | "-":
+            scale = max(a.scale, b.scale)
+            return _fit_decimal(
+                max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale
+            )
+        case "*":
+            return _fit_decimal(a.precision + b.precision + 1, a.scale + b.scale)
+        case "/":
+            scale = max(6, a.scale + b.precision + 1)
+            return _fit_decimal(a.precision - a.scale + b.scale + scale, scale)
+        case "%":
+            scale = max(a.scale, b.scale)
+            return _fit_decimal(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    raise ValueError(operator)

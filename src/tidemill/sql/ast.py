@@ -247,6 +247,8 @@ class FunctionCall(Expression):
     over: WindowSpecification | Identifier | None = None
     form: str | None = None
     """For special forms: `TRIM BOTH`, `EXTRACT`, `POSITION`, `OVERLAY`, `JSON NULL ON NULL` …; None otherwise."""
+    returning: SqlType | None = None
+    """JSON_VALUE(… RETURNING type)"""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,30 @@
+"""WITH (…) → typed, checked table specs; and the catalog that holds them."""
+
+from tidemill.tables.build import (
+    CONNECTORS,
+    as_bounded,
+    build_table,
+    check_insert,
+    check_read,
+    definition_of,
+    metadata_keys,
+    with_bootstrap,
+    with_options,
+)
+from tidemill.tables.formats import FORMATS
+from tidemill.tables.options import CODES, redacted
+
+__all__ = [
+    "CODES",
+    "CONNECTORS",
+    "FORMATS",
+    "as_bounded",
+    "build_table",
+    "check_insert",
+    "check_read",
+    "definition_of",
+    "metadata_keys",
+    "redacted",
+    "with_bootstrap",
+    "with_options",
+]

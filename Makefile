@@ -1,0 +1,47 @@
+# Every verb is one line; CI calls the same ones. `make demo` and `make test` need Python 3.11+, make and a JDK 17+.
+PYTHON ?= python3
+BIN := .venv/bin
+ENV := .venv/.ready
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: help dev kernel demo test test-fast test-jvm lint format wheel bench rewrite clean
+
+help:            ## Show the verbs
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+dev: kernel      ## Set up .venv with everything for development
+
+kernel: $(ENV)   ## Build the Java kernel's jar (a no-op when it is fresh)
+	@$(BIN)/python tools/kernel.py build
+
+demo: kernel     ## See it run: embedded Kafka, a page-view generator, the pv/uv script
+	@$(BIN)/tidemill demo
+
+test: test-fast test-jvm   ## All tests
+
+test-fast: $(ENV)          ## Tests without a JVM: under a minute
+	$(PYTEST) -m "not spark and not kafka"
+
+test-jvm: kernel           ## Tests with one Spark JVM and one broker
+	$(PYTEST) -m "spark or kafka"
+
+lint: $(ENV)     ## Ruff and strict mypy
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(ENV)   ## Let ruff format everything
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+rewrite: $(ENV)  ## Rewrite the golden files of data-driven tests
+	REWRITE=1 $(PYTEST) -m "not spark and not kafka" tests/sql tests/tables tests/plan
+
+bench: kernel    ## Rows per second of decode and GROUP BY, as ratios to a raw read
+	$(BIN)/python bench/run.py
+
+wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside
+	$(BIN)/python -m build --wheel --outdir dist .
+
+clean:           ## Remove what the build made (not the per-user cache)
+	rm -rf .venv build dist src/tidemill/jars kernel/build src/*.egg-info
+
+$(ENV): pyproject.toml tools/setup.py
+	@$(PYTHON) tools/setup.py

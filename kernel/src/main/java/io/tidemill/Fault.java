@@ -1,0 +1,53 @@
+package io.tidemill;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * What went wrong, for the user: a code, a sentence and a hint.
+ *
+ * <p>The message is {@code TIDEMILL{"code":…,"message":…,"hint":…}} on one line, because between
+ * an executor and the driver Spark keeps no exception, only the text of its stack trace. Law: no
+ * value of a client property is ever in it.
+ */
+public final class Fault extends RuntimeException {
+  public static final String BROKER_UNREACHABLE = "RUN-001";
+  public static final String TOPIC_MISSING = "RUN-002";
+  public static final String DATA_LOSS = "RUN-003";
+  public static final String NO_COMMITTED_OFFSET = "RUN-004";
+  public static final String FETCH_TIMEOUT = "RUN-005";
+  public static final String SEND_FAILED = "RUN-006";
+  public static final String ACCESS_DENIED = "RUN-007";
+  public static final String CLIENT_PROPERTY = "RUN-008";
+
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final String code;
+
+  public Fault(String code, String message, String hint) {
+    this(code, message, hint, null);
+  }
+
+  public Fault(String code, String message, String hint, Throwable cause) {
+    super(text(code, message, hint), cause);
+    this.code = code;
+  }
+
+  public String code() {
+    return code;
+  }
+
+  private static String text(String code, String message, String hint) {
+    Map<String, String> fields = new LinkedHashMap<>();
+    fields.put("code", code);
+    fields.put("message", message);
+    fields.put("hint", hint);
+    try {
+      return "TIDEMILL" + JSON.writeValueAsString(fields);
+    } catch (JsonProcessingException impossible) {
+      throw new IllegalStateException(impossible);
+    }
+  }
+}

@@ -1,0 +1,129 @@
+package io.tidemill.kafka;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** What the planner asks a broker before a job starts. JSON in, JSON out. */
+public final class Admin {
+  private static final long CREATE_TIMEOUT_MS = 30_000;
+
+  private record Wanted(Map<String, String> properties, List<String> topics, String topicPattern) {}
+
+  private record Creation(Map<String, String> properties, Map<String, Shape> topics) {}
+
+  private record Shape(Integer partitions, Short replicas, Map<String, String> configs) {}
+
+  private Admin() {}
+
+  /**
+   * The partitions of topics: {@code {"topics":{"name":2},"missing":["x"]}}, for {@code
+   * {"properties":…,"topics":[…]}} or {@code {"properties":…,"topicPattern":"regex"}}.
+   */
+  public static String describeTopics(String specJson, long timeoutMs) {
+    Wanted wanted = Json.read(specJson, Wanted.class);
+    return ask(
+        wanted.properties(),
+        "looking up topics",
+        timeoutMs,
+        (admin, deadline) -> {
+          Collection<String> names = wanted.topics();
+          if (names == null) {
+            Pattern pattern = Pattern.compile(wanted.topicPattern());
+            names = new ArrayList<>(get(admin.listTopics().names(), deadline));
+            names.removeIf(name -> !pattern.matcher(name).matches());
+          }
+          TreeMap<String, Integer> found = new TreeMap<>();
+          TreeSet<String> missing = new TreeSet<>();
+          for (Map.Entry<String, KafkaFuture<TopicDescription>> topic :
+              admin.describeTopics(names).topicNameValues().entrySet()) {
+            try {
+              found.put(topic.getKey(), get(topic.getValue(), deadline).partitions().size());
+            } catch (UnknownTopicOrPartitionException | InvalidTopicException e) {
+              missing.add(topic.getKey());
+            }
+          }
+          return Json.write(new TreeMap<>(Map.of("topics", found, "missing", missing)));
+        });
+  }
+
+  /**
+   * Makes topics: {@code {"properties":…,"topics":{"name":{"partitions":2,"configs":{}}}}}. The
+   * answer says what is new and what was there: {@code {"created":["a"],"existing":["b"]}}.
+   */
+  public static String createTopics(String specJson) {
+    Creation creation = Json.read(specJson, Creation.class);
+    List<NewTopic> topics = new ArrayList<>();
+    creation
+        .topics()
+        .forEach(
+            (name, shape) ->
+                topics.add(
+                    new NewTopic(
+                            name,
+                            Optional.ofNullable(shape.partitions()),
+                            Optional.ofNullable(shape.replicas()))
+                        .configs(shape.configs())));
+    return ask(
+        creation.properties(),
+        "creating topics",
+        CREATE_TIMEOUT_MS,
+        (admin, deadline) -> {
+          TreeSet<String> created = new TreeSet<>();
+          TreeSet<String> existing = new TreeSet<>();
+          for (Map.Entry<String, KafkaFuture<Void>> topic :
+              admin.createTopics(topics).values().entrySet()) {
+            try {
+              get(topic.getValue(), deadline);
+              created.add(topic.getKey());
+            } catch (TopicExistsException e) {
+              existing.add(topic.getKey());
+            }
+          }
+          return Json.write(new TreeMap<>(Map.of("created", created, "existing", existing)));
+        });
+  }
+
+  private interface Question {
+    String put(AdminClient admin, long deadline) throws Exception;
+  }
+
+  private static String ask(
+      Map<String, String> properties, String doing, long timeoutMs, Question question) {
+    long deadline = System.nanoTime() + timeoutMs * 1_000_000;
+    AdminClient admin = Clients.admin(properties, timeoutMs);
+    try {
+      return Clients.call(properties, doing, () -> question.put(admin, deadline));
+    } finally {
+      admin.close(Duration.ZERO);
+    }
+  }
+
+  /** The client keeps its own time only roughly; ours is what was promised. */
+  private static <T> T get(KafkaFuture<T> future, long deadline) throws Exception {
+    try {
+      long left = Math.max(1, deadline - System.nanoTime());
+      return future.get(left, TimeUnit.NANOSECONDS);
+    } catch (ExecutionException e) {
+      throw e.getCause() instanceof Exception cause ? cause : e;
+    } catch (java.util.concurrent.TimeoutException e) {
+      throw new TimeoutException(e);
+    }
+  }
+}

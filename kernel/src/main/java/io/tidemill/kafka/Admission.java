@@ -1,0 +1,50 @@
+package io.tidemill.kafka;
+
+import java.util.Comparator;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.common.TopicPartition;
+
+/** How many rows of each partition a batch takes, when it may not take all. */
+final class Admission {
+  private static final Comparator<TopicPartition> ORDER =
+      Comparator.comparing(TopicPartition::topic).thenComparingInt(TopicPartition::partition);
+
+  private Admission() {}
+
+  /**
+   * Half of the batch is shared evenly, so that a short partition is never starved by a long one;
+   * the other half goes by what is left, so that all reach their end at about the same time.
+   *
+   * @param backlog rows that wait, by partition; none is negative
+   * @return at most {@code limit} rows in total, but at least one of every partition that waits
+   */
+  static Map<TopicPartition, Long> share(Map<TopicPartition, Long> backlog, long limit) {
+    Map<TopicPartition, Long> waiting = new TreeMap<>(ORDER);
+    backlog.forEach(
+        (tp, rows) -> {
+          if (rows > 0) {
+            waiting.put(tp, rows);
+          }
+        });
+    long total = waiting.values().stream().mapToLong(Long::longValue).sum();
+    if (total <= limit) {
+      return waiting;
+    }
+    Map<TopicPartition, Long> taken = new TreeMap<>(ORDER);
+    long even = Math.max(1, limit / 2 / waiting.size());
+    waiting.forEach((tp, rows) -> taken.put(tp, Math.min(rows, even)));
+    long given = taken.values().stream().mapToLong(Long::longValue).sum();
+    double ratio = Math.max(0, (double) (limit - given) / (total - given));
+    waiting.forEach(
+        (tp, rows) -> taken.merge(tp, (long) ((rows - taken.get(tp)) * ratio), Long::sum));
+    long rest = limit - taken.values().stream().mapToLong(Long::longValue).sum();
+    for (Map.Entry<TopicPartition, Long> entry : taken.entrySet()) {
+      if (rest > 0 && entry.getValue() < waiting.get(entry.getKey())) {
+        entry.setValue(entry.getValue() + 1);
+        rest--;
+      }
+    }
+    return taken;
+  }
+}

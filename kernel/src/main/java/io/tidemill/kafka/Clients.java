@@ -1,0 +1,224 @@
+package io.tidemill.kafka;
+
+import io.tidemill.Fault;
+import java.nio.ByteBuffer;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.serialization.ByteBufferDeserializer;
+import org.apache.kafka.common.serialization.Deserializer;
+
+/**
+ * Kafka clients from the user's properties, and their complaints as faults.
+ *
+ * <p>The properties reach the client as they are, except the few that the engine must own, and
+ * with defaults chosen for throughput where the user says nothing.
+ */
+final class Clients {
+  private static final Pattern SECRET =
+      Pattern.compile("(?i).*(password|secret|jaas|token|credential|\\.key$|private).*");
+  private static final Pattern QUOTED = Pattern.compile("[\"']([^\"']+)[\"']");
+  private static final Pattern CONFIGURATION = Pattern.compile("configuration '?([\\w.-]+?)'?[:,.]?(\\s|$)");
+
+  private static final Map<String, String> CONSUMER_DEFAULTS =
+      Map.of(
+          "max.poll.records", "5000",
+          "receive.buffer.bytes", "1048576",
+          "allow.auto.create.topics", "false",
+          "default.api.timeout.ms", "120000");
+
+  private static final Map<String, String> PRODUCER_DEFAULTS =
+      Map.of(
+          "acks", "all",
+          "linger.ms", "20",
+          "batch.size", "262144",
+          "buffer.memory", "67108864");
+
+  private Clients() {}
+
+  /** A value that no column reads is never copied out of the fetched bytes. */
+  private static final class Unread implements Deserializer<ByteBuffer> {
+    @Override
+    public ByteBuffer deserialize(String topic, byte[] data) {
+      return null;
+    }
+
+    @Override
+    public ByteBuffer deserialize(String topic, Headers headers, ByteBuffer data) {
+      return null;
+    }
+  }
+
+  /**
+   * A consumer that hands out keys and values as views of the fetched bytes.
+   *
+   * @param role tells the consumers of one table apart in the client id
+   */
+  static KafkaConsumer<ByteBuffer, ByteBuffer> consumer(
+      SourceSpec spec, String role, int fetchBytes, boolean keys, boolean values) {
+    Map<String, Object> config = new HashMap<>(CONSUMER_DEFAULTS);
+    config.put("max.partition.fetch.bytes", Integer.toString(fetchBytes));
+    config.putAll(spec.properties());
+    config.put("client.id", clientId(spec.properties(), spec.table(), role));
+    config.put("enable.auto.commit", "false");
+    // Which offset to read is never the client's decision.
+    config.put("auto.offset.reset", "none");
+    config.remove("key.deserializer");
+    config.remove("value.deserializer");
+    return create(
+        spec.properties(),
+        () ->
+            new KafkaConsumer<>(
+                config,
+                keys ? new ByteBufferDeserializer() : new Unread(),
+                values ? new ByteBufferDeserializer() : new Unread()));
+  }
+
+  static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target) {
+    Map<String, Object> config = new HashMap<>(PRODUCER_DEFAULTS);
+    config.putAll(target.properties());
+    config.put("client.id", clientId(target.properties(), target.table(), "sink"));
+    config.remove("transactional.id");
+    config.remove("key.serializer");
+    config.remove("value.serializer");
+    return create(
+        target.properties(),
+        () -> new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
+  }
+
+  static AdminClient admin(Map<String, String> properties, long timeoutMs) {
+    Map<String, Object> config = new HashMap<>(properties);
+    config.put("client.id", clientId(properties, "tidemill", "admin"));
+    config.put("default.api.timeout.ms", Long.toString(timeoutMs));
+    config.put("request.timeout.ms", Long.toString(timeoutMs));
+    return create(properties, () -> AdminClient.create(config));
+  }
+
+  private static String clientId(Map<String, String> properties, String table, String role) {
+    String prefix = properties.getOrDefault("client.id", "tidemill-" + table);
+    return prefix + "-" + role;
+  }
+
+  /** Runs a call to a client; what goes wrong comes out as a Fault. */
+  static <T> T call(Map<String, String> properties, String doing, Callable<T> body) {
+    try {
+      return body.call();
+    } catch (Exception e) {
+      throw fault(properties, doing, e);
+    }
+  }
+
+  /**
+   * What to throw for a client's exception. A stop of the query interrupts the client; Spark knows
+   * its own stop only by InterruptedException, so that is what it gets.
+   */
+  static RuntimeException fault(Map<String, String> properties, String doing, Throwable thrown) {
+    Throwable e = thrown instanceof ExecutionException ? thrown.getCause() : thrown;
+    if (e instanceof InterruptException || e instanceof InterruptedException) {
+      Thread.interrupted();
+      throw sneaky(new InterruptedException(doing));
+    }
+    if (e instanceof Fault fault) {
+      return fault;
+    }
+    String servers = properties.get("bootstrap.servers");
+    if (e instanceof TimeoutException) {
+      return new Fault(
+          Fault.BROKER_UNREACHABLE,
+          doing + ": no answer from the broker at " + servers,
+          "check properties.bootstrap.servers, and that the broker runs and its advertised"
+              + " listeners can be reached from here",
+          e);
+    }
+    if (e instanceof AuthenticationException || e instanceof AuthorizationException) {
+      return new Fault(
+          Fault.ACCESS_DENIED,
+          doing + ": " + servers + " refused: " + scrub(properties, e.getMessage()),
+          e instanceof AuthenticationException
+              ? "check properties.security.protocol, properties.sasl.* and properties.ssl.*"
+              : "ask for the right on this topic or group");
+    }
+    if (e instanceof UnknownTopicOrPartitionException) {
+      return new Fault(
+          Fault.TOPIC_MISSING, doing + ": the topic or partition does not exist at " + servers,
+          "create the topic, or correct the option 'topic'", e);
+    }
+    if (e instanceof RuntimeException runtime && !(e instanceof KafkaException)) {
+      return runtime;
+    }
+    return new Fault(
+        Fault.BROKER_UNREACHABLE,
+        doing + " at " + servers + " failed: " + scrub(properties, String.valueOf(e.getMessage())),
+        null,
+        e);
+  }
+
+  /** Constructors complain by quoting values, so their exceptions are not passed on. */
+  private static <T> T create(Map<String, String> properties, Supplier<T> constructor) {
+    String servers = properties.get("bootstrap.servers");
+    try {
+      return constructor.get();
+    } catch (InterruptException e) {
+      throw fault(properties, "connecting to " + servers, e);
+    } catch (KafkaException e) {
+      Throwable root = e;
+      while (root.getCause() != null && root.getCause() != root) {
+        root = root.getCause();
+      }
+      String said = String.valueOf(root.getMessage());
+      if (said.contains("bootstrap.servers")) {
+        throw new Fault(
+            Fault.BROKER_UNREACHABLE,
+            "no broker can be reached at " + servers + ": the name is not known, or not an address",
+            "correct properties.bootstrap.servers: host:port, several separated by commas");
+      }
+      Matcher named = CONFIGURATION.matcher(said);
+      throw new Fault(
+          Fault.CLIENT_PROPERTY,
+          root instanceof ConfigException && named.find()
+              ? "the Kafka client does not accept the value of 'properties." + named.group(1) + "'"
+              : "the Kafka client for " + servers + " cannot be made: " + scrub(properties, said),
+          "the properties of the Java client of Kafka 3.9 are meant");
+    }
+  }
+
+  /** A text of the client without the values of properties that may be secret. */
+  static String scrub(Map<String, String> properties, String text) {
+    if (text == null) {
+      return "no reason given";
+    }
+    for (Map.Entry<String, String> property : properties.entrySet()) {
+      String value = property.getValue();
+      if (value == null || value.isBlank() || !SECRET.matcher(property.getKey()).matches()) {
+        continue;
+      }
+      text = text.replace(value, "***");
+      Matcher quoted = QUOTED.matcher(value);
+      while (quoted.find()) {
+        text = text.replace(quoted.group(1), "***");
+      }
+    }
+    return text;
+  }
+
+  @SuppressWarnings("unchecked")
+  static <E extends Throwable> RuntimeException sneaky(Throwable e) throws E {
+    throw (E) e;
+  }
+}

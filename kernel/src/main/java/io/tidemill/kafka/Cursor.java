@@ -1,0 +1,155 @@
+package io.tidemill.kafka;
+
+import io.tidemill.Fault;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.InvalidOffsetException;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A place in one partition, kept over batches with all that the client has fetched beyond it.
+ *
+ * <p>Law: {@link #next} gives every record of the range once and then null. The end is found by
+ * the consumer's position, because the last offsets of a range may be transaction markers or
+ * compacted away, and then no record ever carries them.
+ */
+final class Cursor implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(Cursor.class);
+  private static final Duration POLL = Duration.ofMillis(500);
+  private static final long PROBE_NANOS = Duration.ofSeconds(5).toNanos();
+  private static final long DEFAULT_TIMEOUT_MS = 120_000;
+
+  private final SourceSpec spec;
+  private final TopicPartition tp;
+  private final KafkaConsumer<ByteBuffer, ByteBuffer> consumer;
+  private final long timeoutMs;
+
+  private List<ConsumerRecord<ByteBuffer, ByteBuffer>> fetched = List.of();
+  private int at;
+  private long position = -1;
+
+  Cursor(SourceSpec spec, TopicPartition tp, int fetchBytes, boolean keys, boolean values) {
+    this.spec = spec;
+    this.tp = tp;
+    this.consumer = Clients.consumer(spec, tp.toString(), fetchBytes, keys, values);
+    this.consumer.assign(List.of(tp));
+    String timeout = spec.properties().get("default.api.timeout.ms");
+    this.timeoutMs = timeout == null ? DEFAULT_TIMEOUT_MS : Long.parseLong(timeout.trim());
+  }
+
+  /** Goes to an offset; costs nothing if the last range ended there. */
+  void seek(long offset) {
+    if (offset != position) {
+      drop();
+      consumer.seek(tp, offset);
+      position = offset;
+    }
+  }
+
+  /** The next record before {@code end}, or null when there is none. */
+  ConsumerRecord<ByteBuffer, ByteBuffer> next(long end) {
+    while (true) {
+      if (at < fetched.size()) {
+        ConsumerRecord<ByteBuffer, ByteBuffer> record = fetched.get(at);
+        if (record.offset() >= end) {
+          position = end;
+          return null;
+        }
+        at++;
+        position = record.offset() + 1;
+        return record;
+      }
+      if (!fetch(end)) {
+        position = end;
+        return null;
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    consumer.close(Duration.ZERO);
+  }
+
+  private void drop() {
+    fetched = List.of();
+    at = 0;
+  }
+
+  /** Polls until there are records, or the position has reached the end: then false. */
+  private boolean fetch(long end) {
+    drop();
+    try {
+      long reached = consumer.position(tp);
+      long since = System.nanoTime();
+      long probed = since;
+      while (reached < end) {
+        try {
+          fetched = consumer.poll(POLL).records(tp);
+        } catch (InvalidOffsetException e) {
+          checkLog(reached, end, true);
+          reached = consumer.position(tp);
+          continue;
+        }
+        if (!fetched.isEmpty()) {
+          return true;
+        }
+        long now = System.nanoTime();
+        long moved = consumer.position(tp);
+        if (moved != reached) {
+          reached = moved;
+          since = now;
+        } else if (now - since > timeoutMs * 1_000_000) {
+          checkLog(reached, end, false);
+          throw silent(reached, end);
+        } else if (now - probed > PROBE_NANOS) {
+          probed = now;
+          checkLog(reached, end, false);
+        }
+      }
+      return false;
+    } catch (RuntimeException e) {
+      throw Clients.fault(
+          spec.properties(), "table '" + spec.table() + "': reading partition " + tp, e);
+    }
+  }
+
+  /** Whether the broker still has what the range needs; if not, the user's choice decides. */
+  private void checkLog(long offset, long end, boolean refused) {
+    long first = consumer.beginningOffsets(Set.of(tp)).get(tp);
+    long last = consumer.endOffsets(Set.of(tp)).get(tp);
+    if (!refused && offset >= first && last >= end) {
+      return;
+    }
+    Fault loss = dataLoss(spec, tp, offset, first, last);
+    if (spec.failsOnDataLoss()) {
+      throw loss;
+    }
+    LOG.warn("{}", loss.getMessage());
+    consumer.seek(tp, offset < first ? first : end);
+  }
+
+  static Fault dataLoss(SourceSpec spec, TopicPartition tp, long offset, long first, long last) {
+    return new Fault(
+        Fault.DATA_LOSS,
+        "table '%s': offset %d of partition %s is not there: the broker has %d to %d"
+            .formatted(spec.table(), offset, tp, first, last),
+        "records were deleted by retention, or the topic was made anew; start with a new"
+            + " checkpoint, or accept the loss");
+  }
+
+  private Fault silent(long offset, long end) {
+    return new Fault(
+        Fault.FETCH_TIMEOUT,
+        "table '%s': no record from topic '%s', partition %d, offset %d (wanted up to %d) in %d ms"
+            .formatted(spec.table(), tp.topic(), tp.partition(), offset, end, timeoutMs),
+        "the broker answers but does not deliver; look at its log, or give it more time with"
+            + " 'properties.default.api.timeout.ms'");
+  }
+}

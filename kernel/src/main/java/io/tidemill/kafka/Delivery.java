@@ -1,0 +1,53 @@
+package io.tidemill.kafka;
+
+import io.tidemill.Fault;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** Remembers the first record that the broker did not take. */
+final class Delivery implements Callback {
+  private final SinkSpec.Target target;
+  private final AtomicReference<Fault> failure = new AtomicReference<>();
+
+  Delivery(SinkSpec.Target target) {
+    this.target = target;
+  }
+
+  @Override
+  public void onCompletion(RecordMetadata metadata, Exception e) {
+    if (e != null && failure.get() == null) {
+      String topic = metadata == null ? target.topic() : metadata.topic();
+      if (fault(target, topic, e) instanceof Fault fault) {
+        failure.compareAndSet(null, fault);
+      }
+    }
+  }
+
+  Fault takeFailure() {
+    return failure.get() == null ? null : failure.getAndSet(null);
+  }
+
+  static Throwable fault(SinkSpec.Target target, String topic, Exception e) {
+    if (e instanceof Fault || e instanceof InterruptException) {
+      return e;
+    }
+    String servers = target.properties().get("bootstrap.servers");
+    String hint = null;
+    if (e instanceof TimeoutException) {
+      hint = "check that the broker at " + servers + " can be reached and that the topic exists";
+    } else if (e instanceof UnknownTopicOrPartitionException || e instanceof InvalidTopicException) {
+      hint = "create the topic, or correct the option 'topic'";
+    }
+    return new Fault(
+        Fault.SEND_FAILED,
+        "table '%s': a record for topic '%s' was not written: %s"
+            .formatted(target.table(), topic, Clients.scrub(target.properties(), e.getMessage())),
+        hint,
+        e);
+  }
+}

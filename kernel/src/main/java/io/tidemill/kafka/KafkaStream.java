@@ -1,0 +1,307 @@
+package io.tidemill.kafka;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.storage.BlockManagerId;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.collection.Iterator;
+
+/**
+ * The driver's half of a Kafka source: decides which offsets the next batch reads.
+ *
+ * <p>Law: what a batch reads is in Spark's offset log before it is read. A partition that is new,
+ * or whose log was cut off, therefore first appears in an offset with the place where reading will
+ * begin, and gives its rows in the batch after.
+ */
+final class KafkaStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  private static final Logger LOG = LoggerFactory.getLogger(KafkaStream.class);
+  // Spark asks every 10 ms when there is nothing to do.
+  private static final long IDLE_NANOS = 100_000_000;
+  private static final long FETCH_BUDGET = 256L << 20;
+  private static final int LEAST_FETCH = 1 << 20;
+  private static final int MOST_FETCH = 8 << 20;
+
+  private final SourceSpec spec;
+  private final Column[] columns;
+  private final String metadataPath;
+  private final Configuration conf;
+  private final Topics topics;
+  private final String run = UUID.randomUUID().toString();
+
+  private Bounds bounds;
+  private KafkaOffset ceiling;
+  private boolean stopsAtCeiling;
+
+  private Set<TopicPartition> known;
+  private long discoveredAt;
+  private Map<TopicPartition, Long> heads = Map.of();
+  private long headsAt;
+  private KafkaOffset headsFor;
+  private KafkaOffset published;
+
+  KafkaStream(SourceSpec spec, Column[] columns, String metadataPath, Configuration conf) {
+    this.spec = spec;
+    this.columns = columns;
+    this.metadataPath = metadataPath;
+    this.conf = conf;
+    this.topics = new Topics(spec);
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return bounds().start();
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return KafkaOffset.parse(json);
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    Long limit = spec.maxRowsPerBatch();
+    return limit == null ? ReadLimit.allAvailable() : ReadLimit.maxRows(limit);
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    stopsAtCeiling = true;
+    if (!spec.isBounded()) {
+      bounds();
+      ceiling = KafkaOffset.of(topics.ends(discover()));
+    }
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("Spark asks with a limit");
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    bounds();
+    KafkaOffset from = KafkaOffset.of(start);
+    // Spark's start is the end of the last batch that is in its commit log.
+    publish(from);
+    KafkaOffset next = admit(from, targets(from), limit);
+    while (stopsAtCeiling && spec.isBounded() && next.equals(from) && !isDone(from)) {
+      // "No news" would end the job, but its end lies beyond what the topic has yet.
+      pause();
+      next = admit(from, targets(from), limit);
+    }
+    return next;
+  }
+
+  @Override
+  public Offset reportLatestOffset() {
+    return heads.isEmpty() ? null : KafkaOffset.of(heads);
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    KafkaOffset from = KafkaOffset.of(start);
+    List<String> executors = executors();
+    List<InputPartition> ranges = new ArrayList<>();
+    KafkaOffset.of(end)
+        .forEach(
+            (tp, until) -> {
+              Long since = from.get(tp);
+              if (since != null && since < until) {
+                ranges.add(
+                    new KafkaReader.Range(
+                        tp.topic(), tp.partition(), since, until, home(executors, tp)));
+              }
+            });
+    return ranges.toArray(new InputPartition[0]);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    // Every partition keeps up to two fetches; together they stay within a budget.
+    int partitions = Math.max(1, bounds().start().partitions().size());
+    long share = Math.max(LEAST_FETCH, Math.min(MOST_FETCH, FETCH_BUDGET / partitions));
+    return new KafkaReader.Factory(run, spec, columns, (int) share);
+  }
+
+  @Override
+  public void commit(Offset end) {
+    publish(KafkaOffset.of(end));
+  }
+
+  @Override
+  public Map<String, String> metrics(Optional<Offset> consumed) {
+    if (consumed.isEmpty() || heads.isEmpty()) {
+      return Map.of();
+    }
+    KafkaOffset position = KafkaOffset.of(consumed.get());
+    TreeMap<String, TreeMap<Integer, Long>> lags = new TreeMap<>();
+    long total = 0;
+    for (Map.Entry<TopicPartition, Long> head : heads.entrySet()) {
+      TopicPartition tp = head.getKey();
+      Long at = position.get(tp);
+      long lag = at == null ? head.getValue() : Math.max(0, head.getValue() - at);
+      lags.computeIfAbsent(tp.topic(), t -> new TreeMap<>()).put(tp.partition(), lag);
+      total += lag;
+    }
+    return Map.of("lag", Long.toString(total), "partitions", Json.write(lags));
+  }
+
+  @Override
+  public void stop() {
+    topics.close();
+    Cursors.end(run);
+  }
+
+  @Override
+  public String toString() {
+    return "tidemill-kafka[" + spec.table() + ": " + spec.described() + "]";
+  }
+
+  private Bounds bounds() {
+    if (bounds == null) {
+      bounds = Bounds.fix(spec, topics, metadataPath, conf);
+      ceiling = bounds.end();
+      Starts.add(metadataPath);
+    }
+    return bounds;
+  }
+
+  /** Where each partition could be read up to now. */
+  private Map<TopicPartition, Long> targets(KafkaOffset from) {
+    refreshHeads(from);
+    Map<TopicPartition, Long> targets = new HashMap<>();
+    Set<TopicPartition> begun = new HashSet<>();
+    heads.forEach(
+        (tp, head) -> {
+          Long at = from.get(tp);
+          if (at == null || head < at) {
+            begun.add(tp);
+          } else {
+            Long most = ceiling == null ? head : ceiling.get(tp);
+            targets.put(tp, most == null ? at : Math.max(at, Math.min(head, most)));
+          }
+        });
+    if (!begun.isEmpty()) {
+      Map<TopicPartition, Long> beginnings = topics.beginnings(begun);
+      for (TopicPartition tp : begun) {
+        long beginning = beginnings.get(tp);
+        Long at = from.get(tp);
+        if (at != null) {
+          RuntimeException loss = Cursor.dataLoss(spec, tp, at, beginning, heads.get(tp));
+          if (spec.failsOnDataLoss()) {
+            throw loss;
+          }
+          LOG.warn("{}", loss.getMessage());
+        }
+        targets.put(tp, beginning);
+      }
+    }
+    return targets;
+  }
+
+  private void refreshHeads(KafkaOffset from) {
+    long now = System.nanoTime();
+    if (from.equals(headsFor) && now - headsAt < IDLE_NANOS) {
+      return;
+    }
+    Set<TopicPartition> partitions = spec.isBounded() ? from.partitions() : discover();
+    heads = topics.ends(partitions);
+    headsAt = System.nanoTime();
+    headsFor = from;
+  }
+
+  private Set<TopicPartition> discover() {
+    long now = System.nanoTime();
+    boolean due =
+        spec.discoveryIntervalMs() > 0
+            && now - discoveredAt > spec.discoveryIntervalMs() * 1_000_000;
+    if (known == null || due) {
+      known = topics.partitions();
+      discoveredAt = now;
+    }
+    return known;
+  }
+
+  private KafkaOffset admit(KafkaOffset from, Map<TopicPartition, Long> targets, ReadLimit limit) {
+    Map<TopicPartition, Long> next = from.toMap();
+    Map<TopicPartition, Long> backlog = new HashMap<>();
+    targets.forEach(
+        (tp, target) -> {
+          Long at = next.get(tp);
+          if (at == null || target < at) {
+            next.put(tp, target);
+          } else {
+            backlog.put(tp, target - at);
+          }
+        });
+    long most = limit instanceof ReadMaxRows rows ? rows.maxRows() : Long.MAX_VALUE;
+    Admission.share(backlog, most).forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
+    return KafkaOffset.of(next);
+  }
+
+  private boolean isDone(KafkaOffset from) {
+    for (Map.Entry<TopicPartition, Long> end : ceiling.toMap().entrySet()) {
+      Long at = from.get(end.getKey());
+      if (at != null && at < end.getValue()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void publish(KafkaOffset offset) {
+    if (!offset.equals(published) && !offset.equals(bounds().start())) {
+      topics.publish(offset);
+      published = offset;
+    }
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(100);
+    } catch (InterruptedException e) {
+      throw Clients.sneaky(e);
+    }
+  }
+
+  /** A partition goes to the same executor in every batch, where its cursor is. */
+  private static String[] home(List<String> executors, TopicPartition tp) {
+    return executors.isEmpty()
+        ? new String[0]
+        : new String[] {executors.get(Math.floorMod(tp.hashCode(), executors.size()))};
+  }
+
+  private static List<String> executors() {
+    var blocks = SparkEnv.get().blockManager();
+    TreeSet<String> found = new TreeSet<>();
+    Iterator<BlockManagerId> peers =
+        blocks.master().getPeers(blocks.blockManagerId()).iterator();
+    while (peers.hasNext()) {
+      BlockManagerId peer = peers.next();
+      // The form in which Spark's scheduler understands one executor and not a whole host.
+      found.add("executor_" + peer.host() + "_" + peer.executorId());
+    }
+    return new ArrayList<>(found);
+  }
+}

@@ -1,0 +1,140 @@
+package io.tidemill.kafka;
+
+import java.io.Serializable;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/** The driver's half of the Kafka sink; the records are on the broker before a task commits. */
+final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
+  private static final Map<String, DataType> COLUMNS =
+      Map.of(
+          "sink", DataTypes.IntegerType,
+          "topic", DataTypes.StringType,
+          "partition", DataTypes.IntegerType,
+          "key", DataTypes.BinaryType,
+          "value", DataTypes.BinaryType,
+          "headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.BinaryType, true),
+          "timestamp", DataTypes.TimestampType);
+
+  /** Where in a row each column is; -1 if the query does not have it. */
+  record Layout(
+      int sink, int topic, int partition, int key, int value, int headers, int timestamp)
+      implements Serializable {
+
+    static Layout of(StructType schema) {
+      for (var field : schema.fields()) {
+        DataType expected = COLUMNS.get(field.name());
+        if (expected == null || !DataType.equalsStructurally(expected, field.dataType(), true)) {
+          throw new IllegalArgumentException(
+              "a Kafka sink takes no column '%s' of type %s"
+                  .formatted(field.name(), field.dataType().sql()));
+        }
+      }
+      if (at(schema, "value") < 0) {
+        throw new IllegalArgumentException("a Kafka sink needs the column 'value'");
+      }
+      return new Layout(
+          at(schema, "sink"),
+          at(schema, "topic"),
+          at(schema, "partition"),
+          at(schema, "key"),
+          at(schema, "value"),
+          at(schema, "headers"),
+          at(schema, "timestamp"));
+    }
+
+    private static int at(StructType schema, String name) {
+      return schema.getFieldIndex(name).isDefined() ? schema.fieldIndex(name) : -1;
+    }
+  }
+
+  record Builder(SinkSpec spec, StructType schema, Written written) implements WriteBuilder {
+    @Override
+    public Write build() {
+      return new KafkaWrite(spec, Layout.of(schema), written);
+    }
+  }
+
+  /** Epoch 0 for a batch query. */
+  private record Factory(SinkSpec spec, Layout layout)
+      implements DataWriterFactory, StreamingDataWriterFactory {
+    @Override
+    public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
+      return new KafkaWriter(spec, layout);
+    }
+
+    @Override
+    public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
+      return new KafkaWriter(spec, layout);
+    }
+  }
+
+  private final SinkSpec spec;
+  private final Layout layout;
+  private final Written written;
+
+  private KafkaWrite(SinkSpec spec, Layout layout, Written written) {
+    this.spec = spec;
+    this.layout = layout;
+    this.written = written;
+  }
+
+  @Override
+  public String description() {
+    return "tidemill-kafka " + spec.described();
+  }
+
+  @Override
+  public BatchWrite toBatch() {
+    return this;
+  }
+
+  @Override
+  public StreamingWrite toStreaming() {
+    return this;
+  }
+
+  @Override
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    return new Factory(spec, layout);
+  }
+
+  @Override
+  public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+    return new Factory(spec, layout);
+  }
+
+  /** Two attempts of a task may both write: the guarantee is at least once. */
+  @Override
+  public boolean useCommitCoordinator() {
+    return false;
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    written.add(spec, messages);
+  }
+
+  @Override
+  public void commit(long epochId, WriterCommitMessage[] messages) {
+    written.add(spec, messages);
+  }
+
+  @Override
+  public void abort(WriterCommitMessage[] messages) {}
+
+  @Override
+  public void abort(long epochId, WriterCommitMessage[] messages) {}
+}

@@ -1,0 +1,131 @@
+package io.tidemill.kafka;
+
+import io.tidemill.Fault;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Writes the rows of one task. Runs per row.
+ *
+ * <p>Law: {@link #commit} returns only when every row is delivered as its table guarantees. What
+ * that means is the matter of a {@link Lane}, one for each table that the task meets.
+ */
+final class KafkaWriter implements DataWriter<InternalRow> {
+  private final SinkSpec spec;
+  private final KafkaWrite.Layout layout;
+  private final Lane[] lanes;
+  private final long[] rows;
+  private final long[] bytes;
+  // Decoding a topic name for every row would cost more than sending it.
+  private final Map<UTF8String, String> topics = new HashMap<>();
+
+  KafkaWriter(SinkSpec spec, KafkaWrite.Layout layout) {
+    this.spec = spec;
+    this.layout = layout;
+    int sinks = spec.sinks().size();
+    this.lanes = new Lane[sinks];
+    this.rows = new long[sinks];
+    this.bytes = new long[sinks];
+  }
+
+  @Override
+  public void write(InternalRow row) {
+    int sink = isNull(row, layout.sink()) ? 0 : row.getInt(layout.sink());
+    SinkSpec.Target target = spec.sinks().get(sink);
+    byte[] key = isNull(row, layout.key()) ? null : row.getBinary(layout.key());
+    byte[] value = isNull(row, layout.value()) ? null : row.getBinary(layout.value());
+    Integer partition = isNull(row, layout.partition()) ? null : row.getInt(layout.partition());
+    Long timestamp =
+        isNull(row, layout.timestamp())
+            ? null
+            : Math.floorDiv(row.getLong(layout.timestamp()), 1000);
+    String topic = topic(row, target);
+    Lane lane = lanes[sink];
+    if (lane == null) {
+      lane = lanes[sink] = new Lane(target);
+    }
+    if (timestamp != null && timestamp < 0) {
+      throw new Fault(
+          Fault.SEND_FAILED,
+          "table '%s': a record of topic '%s' has a timestamp before 1970"
+              .formatted(target.table(), topic),
+          "Kafka cannot store it: correct or filter the timestamp column");
+    }
+    lane.send(new ProducerRecord<>(topic, partition, timestamp, key, value, headers(row)));
+    rows[sink]++;
+    bytes[sink] += (key == null ? 0 : key.length) + (value == null ? 0 : value.length);
+  }
+
+  @Override
+  public WriterCommitMessage commit() {
+    for (Lane lane : lanes) {
+      if (lane != null) {
+        lane.commit();
+      }
+    }
+    return new Written.Message(rows, bytes);
+  }
+
+  @Override
+  public void abort() {}
+
+  @Override
+  public void close() {
+    for (int i = 0; i < lanes.length; i++) {
+      if (lanes[i] != null) {
+        lanes[i].close();
+        lanes[i] = null;
+      }
+    }
+  }
+
+  private String topic(InternalRow row, SinkSpec.Target target) {
+    if (!isNull(row, layout.topic())) {
+      UTF8String name = row.getUTF8String(layout.topic());
+      String known = topics.get(name);
+      if (known == null) {
+        known = name.toString();
+        // The row's bytes will be overwritten by the next row.
+        topics.put(name.copy(), known);
+      }
+      return known;
+    }
+    if (target.topic() == null) {
+      throw new Fault(
+          Fault.SEND_FAILED,
+          "table '" + target.table() + "': a row has no topic, and the table no single one",
+          "give every row a non-null 'topic' metadata column");
+    }
+    return target.topic();
+  }
+
+  private List<Header> headers(InternalRow row) {
+    if (isNull(row, layout.headers())) {
+      return null;
+    }
+    MapData map = row.getMap(layout.headers());
+    ArrayData keys = map.keyArray();
+    ArrayData values = map.valueArray();
+    List<Header> headers = new ArrayList<>(map.numElements());
+    for (int i = 0; i < map.numElements(); i++) {
+      byte[] value = values.isNullAt(i) ? null : values.getBinary(i);
+      headers.add(new RecordHeader(keys.getUTF8String(i).toString(), value));
+    }
+    return headers;
+  }
+
+  private static boolean isNull(InternalRow row, int at) {
+    return at < 0 || row.isNullAt(at);
+  }
+}

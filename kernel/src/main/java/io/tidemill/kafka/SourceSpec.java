@@ -1,0 +1,85 @@
+package io.tidemill.kafka;
+
+import java.io.Serializable;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+
+/**
+ * What a scan of a Kafka table is told, all in the one option {@code spec}.
+ *
+ * @param topics the topics by name, or null if {@code topicPattern} names them
+ * @param topicPattern a Java regular expression that a whole topic name must match
+ * @param columns the columns to read, in this order; null reads all. Spark does not push column
+ *     pruning into streaming scans, so the planner, which knows what it needs, says it here
+ * @param discoveryIntervalMs how often to look for new partitions; none after the start if ≤ 0
+ * @param onDataLoss {@code fail} or {@code warn}
+ */
+record SourceSpec(
+    String table,
+    Map<String, String> properties,
+    List<String> topics,
+    String topicPattern,
+    Edge startup,
+    Edge bounded,
+    List<String> columns,
+    long discoveryIntervalMs,
+    Long maxRowsPerBatch,
+    String onDataLoss)
+    implements Serializable {
+
+  /**
+   * Where reading starts or stops.
+   *
+   * @param mode earliest-offset, latest-offset, group-offsets, timestamp, specific-offsets, or
+   *     unbounded for a stop
+   * @param offsets offset by partition, for specific-offsets; the same for every topic
+   */
+  record Edge(String mode, Long timestampMillis, Map<Integer, Long> offsets)
+      implements Serializable {
+    Edge {
+      offsets = offsets == null ? Map.of() : offsets;
+      if ("timestamp".equals(mode) && timestampMillis == null) {
+        throw new IllegalArgumentException("mode timestamp needs timestampMillis");
+      }
+    }
+  }
+
+  SourceSpec {
+    if (properties == null || (topics == null) == (topicPattern == null)) {
+      throw new IllegalArgumentException(
+          "a source spec needs properties and either topics or topicPattern");
+    }
+    if (topicPattern != null) {
+      Pattern.compile(topicPattern);
+    }
+    if (maxRowsPerBatch != null && maxRowsPerBatch <= 0) {
+      throw new IllegalArgumentException("maxRowsPerBatch must be positive");
+    }
+    startup = startup == null ? new Edge("earliest-offset", null, null) : startup;
+    bounded = bounded == null ? new Edge("unbounded", null, null) : bounded;
+    onDataLoss = onDataLoss == null ? "fail" : onDataLoss;
+  }
+
+  boolean isBounded() {
+    return !"unbounded".equals(bounded.mode());
+  }
+
+  boolean failsOnDataLoss() {
+    return !"warn".equals(onDataLoss);
+  }
+
+  String group() {
+    return properties.get("group.id");
+  }
+
+  String described() {
+    return topics != null ? String.join(", ", topics) : topicPattern;
+  }
+
+  /** Shown in plans and logs, so without the properties. */
+  @Override
+  public String toString() {
+    return "SourceSpec[" + table + ": " + described() + "]";
+  }
+}

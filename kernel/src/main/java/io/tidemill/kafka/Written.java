@@ -1,0 +1,42 @@
+package io.tidemill.kafka;
+
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/**
+ * What a query has written since it started: rows and bytes of keys and values, by table. Totals
+ * and not figures per batch, because Spark shows them again when a trigger had nothing to do.
+ */
+final class Written {
+  /** What one task wrote, in the order of the sinks. */
+  record Message(long[] rows, long[] bytes) implements WriterCommitMessage {}
+
+  private final TreeMap<String, long[]> totals = new TreeMap<>();
+
+  synchronized void add(SinkSpec spec, WriterCommitMessage[] messages) {
+    for (WriterCommitMessage message : messages) {
+      if (message instanceof Message task) {
+        for (int i = 0; i < task.rows().length; i++) {
+          long[] total = totals.computeIfAbsent(spec.sinks().get(i).table(), t -> new long[2]);
+          total[0] += task.rows()[i];
+          total[1] += task.bytes()[i];
+        }
+      }
+    }
+  }
+
+  synchronized Map<String, String> metrics() {
+    long rows = 0;
+    long bytes = 0;
+    TreeMap<String, Map<String, Long>> tables = new TreeMap<>();
+    for (Map.Entry<String, long[]> table : totals.entrySet()) {
+      long[] total = table.getValue();
+      rows += total[0];
+      bytes += total[1];
+      tables.put(table.getKey(), new TreeMap<>(Map.of("rows", total[0], "bytes", total[1])));
+    }
+    return Map.of(
+        "rows", Long.toString(rows), "bytes", Long.toString(bytes), "tables", Json.write(tables));
+  }
+}

@@ -1,0 +1,178 @@
+package io.tidemill.state;
+
+import java.util.Arrays;
+import java.util.Iterator;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
+import scala.Tuple2;
+
+/**
+ * Turns the rows of a map task into one delta per key, so that a key crosses the shuffle once per task and not once per
+ * row. In: packed (key, arguments). Out: packed (key, delta), in the order of the keys' hashes, which is the order that
+ * Spark will sort them into: it then finds long runs and only merges.
+ *
+ * <p>Memory is bounded by flushing: at {@link #MAX_GROUPS} keys or {@link #MAX_BYTES} of keys and values the deltas leave
+ * and the table starts anew. A task whose keys turn out to be nearly all different stops looking for repeats.
+ */
+final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
+  static final int MAX_GROUPS = 1 << 18;
+  static final long MAX_BYTES = 32L << 20;
+  /** Below this many rows a key, the table costs more than the rows it saves. */
+  private static final double WORTHWHILE = 1.1;
+
+  private final Iterator<Tuple2<byte[], byte[]>> rows;
+  private final Accumulators accumulators;
+  private final Accumulator[] all;
+  private final UnsafeRow arguments;
+  private final int task;
+  private final ByteWriter delta = new ByteWriter(256);
+  private long deltas;
+
+  // Group i has hash hashes[i], its key ends at ends[i] in `keys`, and its accumulators are groups.at(i).
+  private int capacity = 1024;
+  private final ByteWriter keys = new ByteWriter(32 * capacity);
+  private int[] ends = new int[capacity];
+  private long[] hashes = new long[capacity];
+  private int[] slots = new int[2 * capacity];
+  private final Group groups;
+  private int size;
+  private int[] order = {};
+  private int drained;
+  private boolean combining = true;
+
+  Combiner(AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task) {
+    this.rows = rows;
+    this.accumulators = new Accumulators(spec, arguments);
+    this.all = accumulators.all.toArray(Accumulator[]::new);
+    this.groups = accumulators.newGroups(capacity);
+    this.arguments = new UnsafeRow(arguments.size());
+    this.task = task;
+  }
+
+  @Override
+  public boolean hasNext() {
+    return drained < size || rows.hasNext();
+  }
+
+  @Override
+  public Tuple2<byte[], byte[]> next() {
+    if (drained == size) {
+      if (!combining) {
+        return single(rows.next());
+      }
+      fill();
+    }
+    int group = order[drained++];
+    int from = start(group);
+    byte[] key = Arrays.copyOfRange(keys.buffer(), from, ends[group]);
+    return new Tuple2<>(key, delta(groups.at(group)));
+  }
+
+  private Tuple2<byte[], byte[]> single(Tuple2<byte[], byte[]> row) {
+    groups.clear(1);
+    collect(0, row._2());
+    return new Tuple2<>(row._1(), delta(groups.at(0)));
+  }
+
+  private void fill() {
+    groups.clear(size);
+    Arrays.fill(slots, 0);
+    keys.reset();
+    size = 0;
+    drained = 0;
+    long taken = 0;
+    long bytes = 0;
+    do {
+      Tuple2<byte[], byte[]> row = rows.next();
+      bytes += collect(group(row._1()), row._2());
+      taken++;
+    } while (size < MAX_GROUPS && bytes + keys.size() < MAX_BYTES && rows.hasNext());
+    combining = taken >= size * WORTHWHILE;
+    sort();
+  }
+
+  private int group(byte[] key) {
+    long hash = PackedRow.hash(key);
+    int slot = slot(hash);
+    while (slots[slot] != 0) {
+      int found = slots[slot] - 1;
+      if (hashes[found] == hash && Arrays.equals(keys.buffer(), start(found), ends[found], key, 0, key.length)) {
+        return found;
+      }
+      slot = (slot + 1) & (slots.length - 1);
+    }
+    if (size == capacity) {
+      grow();
+      slot = free(hash);
+    }
+    keys.writeRaw(key, 0, key.length);
+    ends[size] = keys.size();
+    hashes[size] = hash;
+    slots[slot] = ++size;
+    return size - 1;
+  }
+
+  private int start(int group) {
+    return group == 0 ? 0 : ends[group - 1];
+  }
+
+  private int slot(long hash) {
+    return (int) hash & (slots.length - 1);
+  }
+
+  private int free(long hash) {
+    int slot = slot(hash);
+    while (slots[slot] != 0) {
+      slot = (slot + 1) & (slots.length - 1);
+    }
+    return slot;
+  }
+
+  private void grow() {
+    capacity *= 2;
+    ends = Arrays.copyOf(ends, capacity);
+    hashes = Arrays.copyOf(hashes, capacity);
+    groups.grow(capacity);
+    slots = new int[2 * capacity];
+    for (int i = 0; i < size; i++) {
+      slots[free(hashes[i])] = i + 1;
+    }
+  }
+
+  /** Orders the groups by the upper bits of their hashes, taken as unsigned; the lower ones make room for the number. */
+  private void sort() {
+    long[] tagged = new long[size];
+    long numbers = MAX_GROUPS - 1;
+    for (int i = 0; i < size; i++) {
+      tagged[i] = ((hashes[i] ^ Long.MIN_VALUE) & ~numbers) | i;
+    }
+    Arrays.sort(tagged);
+    order = new int[size];
+    for (int i = 0; i < size; i++) {
+      order[i] = (int) (tagged[i] & numbers);
+    }
+  }
+
+  private long collect(int group, byte[] row) {
+    PackedRow.point(arguments, row);
+    groups.at(group);
+    long bytes = 0;
+    for (Accumulator accumulator : all) {
+      bytes += accumulator.collect(groups, arguments);
+    }
+    return bytes;
+  }
+
+  /** A delta; where order matters it begins with the task and its number, which put it in its place. */
+  private byte[] delta(Group group) {
+    delta.reset();
+    if (accumulators.ordered) {
+      delta.writeVarint(task);
+      delta.writeVarint(deltas++);
+    }
+    for (Accumulator accumulator : all) {
+      accumulator.writeDelta(group, delta);
+    }
+    return delta.toBytes();
+  }
+}

@@ -1,0 +1,28 @@
+package io.tidemill.state;
+
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+
+/**
+ * The keyed operators, one static method each: a streaming Dataset and a JSON spec in, a Dataset whose last column is
+ * {@code _kind} out. Python calls these and nothing else of this package.
+ */
+public final class Operators {
+  private Operators() {}
+
+  /**
+   * {@code GROUP BY} without windows, over append-only input.
+   *
+   * <pre>
+   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true,
+   *  "aggregates": [{"function": "COUNT|SUM|MIN|MAX|AVG", "argument": "a0" | null, "distinct": false,
+   *                  "filter": "f0" | null, "output": "x0", "type": "bigint"}]}
+   * </pre>
+   *
+   * Out: the keys, the outputs, {@code _kind}. Per key and batch at most one change leaves: +I the first time, -U and
+   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, else nothing.
+   */
+  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson) {
+    return GroupAggregate.plan(input, AggregateSpec.parse(specJson));
+  }
+}

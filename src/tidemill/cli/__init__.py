@@ -1,0 +1,65 @@
+"""The command `tidemill`. Commands are loaded when they are called, so that `check` needs neither Spark nor Arrow.
+
+Exit codes: 0 done or stopped by Ctrl-C; 1 the script is wrong; 2 usage; 3 a cluster or a job failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from tidemill import __version__
+from tidemill.errors import TidemillError
+
+# name → (where it lives, one line for --help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("tidemill.cli.run:run", "Run scripts: every INSERT becomes a job."),
+    "check": ("tidemill.cli.check:check", "Check scripts without running them."),
+    "demo": ("tidemill.cli.demo:demo", "See a page-view script run on an embedded Kafka."),
+    "broker": ("tidemill.cli.broker:broker", "Start, stop and look at the embedded Kafka."),
+    "topic": ("tidemill.cli.topic:topic", "Create, list, write and read topics."),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tidemill")
+def cli() -> None:
+    """Run Flink-SQL scripts over Kafka on Spark."""
+
+
+def main() -> None:
+    try:
+        code = cli(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        code = wrong.exit_code
+    except TidemillError as error:
+        print(error, file=sys.stderr)
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = 0
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); nothing more to say.
+        sys.stderr.close()
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

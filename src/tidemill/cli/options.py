@@ -1,0 +1,17 @@
+"""Arguments of the form KEY=VALUE, shared by the commands that run or check scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidemill.errors import usage_error
+
+
+def pairs(given: Iterable[str], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in given:
+        key, sign, value = item.partition("=")
+        if not sign or not key:
+            raise usage_error("CLI-002", f"{option} '{item}' is not of the form KEY=VALUE")
+        found[key] = value
+    return found

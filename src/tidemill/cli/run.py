@@ -1,0 +1,369 @@
+"""`tidemill run`: compile the script, start its jobs, watch them, say what happened."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidemill.changelog import RowKind
+from tidemill.cli.options import pairs
+from tidemill.errors import JobError, TidemillError, display_width
+from tidemill.plan import nodes
+from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.session import Session
+from tidemill.sql import parse_script, read_script
+from tidemill.tables import as_bounded, with_bootstrap
+from tidemill.tables.kafka import StartupMode, TopicTable
+from tidemill.types import Field
+
+if TYPE_CHECKING:
+    from tidemill.spark.progress import Progress
+    from tidemill.spark.runner import RunningJob
+
+_POLL_SECONDS = 0.25
+_LOG_SECONDS = 10.0
+
+
+def say(text: str) -> None:
+    """Everything that is not a result goes to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@click.command()
+@click.argument("scripts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="Fill ${NAME}.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
+)
+@click.option(
+    "--checkpoint", metavar="DIR", help="Keep progress and state here; the same command resumes."
+)
+@click.option("--master", metavar="URL", help="Spark master; default: this machine, all cores.")
+@click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's.")
+@click.option(
+    "--bounded", is_flag=True, help="Read Kafka tables up to what is there at the start, then end."
+)
+@click.option("--local", is_flag=True, help="Use the embedded broker for every Kafka table.")
+@click.option(
+    "--output",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    help="Form of a SELECT's rows.",
+)
+def run(
+    scripts: tuple[Path, ...],
+    variables: tuple[str, ...],
+    settings: tuple[str, ...],
+    checkpoint: str | None,
+    master: str | None,
+    confs: tuple[str, ...],
+    bounded: bool,
+    local: bool,
+    output: str,
+) -> None:
+    """Run SCRIPTS (several files are one script). Every INSERT is a job of its own.
+
+    Prints `ready` when the start offsets of all tables are fixed; ends when all jobs have ended, or at Ctrl-C.
+    """
+    overrides = pairs(settings, "--set")
+    script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
+    # The script is checked before anything is started for it.
+    first = Environment(overrides=overrides)
+    try:
+        answers = [answer for _, answer in compile_script(script, first)]
+    finally:
+        for warning in first.warnings:
+            say(warning.render())
+    if first.meaningless:
+        say(f"accepted, without effect here: {', '.join(first.meaningless)}")
+    conf = pairs(confs, "--conf")
+    with _Broker(local) as broker:
+        session = Session(
+            master=master,
+            checkpoint=checkpoint,
+            settings=overrides,
+            conf=conf,
+            rows=_Table() if output == "table" else _json_lines,
+            rows_style="cells" if output == "table" else "json",
+        )
+        if bounded:
+            session.adapt_tables(as_bounded)
+        if broker.address:
+            address = broker.address
+            session.adapt_tables(lambda connector: with_bootstrap(connector, address))
+            broker.create_topics(answers)
+        _notices(answers, checkpoint, bounded)
+        name = scripts[0].stem
+        try:
+            code = _run(session, session.compile(script), name)
+        finally:
+            session.close()
+        broker.farewell(answers)
+    raise SystemExit(code)
+
+
+def _notices(answers: list[Job | Text], checkpoint: str | None, bounded: bool) -> None:
+    seen: set[str] = set()
+    for job in answers:
+        if not isinstance(job, Job):
+            continue
+        for root in job.roots:
+            for node in nodes.walk(root):
+                if not isinstance(node, nodes.Scan) or node.table.name in seen:
+                    continue
+                connector = node.table.connector
+                if (
+                    isinstance(connector, TopicTable)
+                    and connector.startup.mode is StartupMode.GROUP_OFFSETS
+                    and connector.group_id is None
+                ):
+                    seen.add(node.table.name)
+                    say(
+                        f"table '{node.table.name}': no 'properties.group.id', so its group is"
+                        f" KafkaSource-{node.table.identifier} and it is read from the earliest offset"
+                    )
+    jobs = [a for a in answers if isinstance(a, Job)]
+    kept = checkpoint or any(j.settings.get("execution.checkpointing.dir") for j in jobs)
+    if jobs and not kept:
+        say("no --checkpoint: jobs start fresh and keep their progress in a temporary directory")
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+
+def _run(session: Session, answers: list[Job | Text], name: str) -> int:
+    """Start everything, watch it, and report. Returns the exit code."""
+    watch = _Watch()
+    with _interrupts() as stopped:
+        try:
+            for answer in session.start_each(answers, name):
+                if isinstance(answer, str):
+                    print(answer, flush=True)
+                else:
+                    watch.jobs.append(answer)
+                if stopped():
+                    break
+            session.wait_ready(watch.jobs)
+            if watch.jobs:
+                say("ready")
+            while watch.any_active() and not stopped():
+                watch.look()
+                time.sleep(_POLL_SECONDS)
+        finally:
+            for job in watch.jobs:
+                if job.is_active:
+                    job.stop()
+            watch.look(final=True)
+    watch.summary(interrupted=stopped())
+    return 3 if watch.failed else 0
+
+
+class _Watch:
+    """Follows jobs: a line that is written over on a terminal, log lines otherwise."""
+
+    def __init__(self) -> None:
+        self.jobs: list[RunningJob] = []
+        self.failed: dict[str, JobError] = {}
+        self._progress: dict[str, Progress] = {}
+        self._shown = ""
+        self._last_log = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+
+    def any_active(self) -> bool:
+        return any(j.is_active for j in self.jobs)
+
+    def look(self, final: bool = False) -> None:
+        from tidemill.spark.progress import Progress
+
+        for job in self.jobs:
+            progress = self._progress.setdefault(job.name, Progress())
+            progress.add(job.reports())
+            if job.name not in self.failed and not job.is_active:
+                failure = job.failure()
+                if failure is not None:
+                    self.failed[job.name] = failure
+                    self._clear()
+                    _report(failure)
+        if final:
+            self._clear()
+            return
+        if self._terminal:
+            self._overwrite(self._line())
+        elif time.monotonic() - self._last_log >= _LOG_SECONDS:
+            self._last_log = time.monotonic()
+            for job in self.jobs:
+                say(f"{job.name}: {self._progress[job.name].line()}")
+
+    def _line(self) -> str:
+        active = [j for j in self.jobs if j.is_active]
+        return "   ".join(
+            f"{j.name.partition('/')[2]}: {self._progress[j.name].line()}" for j in active
+        )
+
+    def _overwrite(self, text: str) -> None:
+        import shutil
+
+        width = shutil.get_terminal_size().columns - 1
+        while display_width(text) > width:
+            text = text[:-1]
+        if text != self._shown:
+            sys.stderr.write("\r\x1b[2K" + text)
+            sys.stderr.flush()
+            self._shown = text
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self._shown = ""
+
+    def summary(self, interrupted: bool) -> None:
+        for job in self.jobs:
+            progress = self._progress[job.name]
+            end = "failed" if job.name in self.failed else "stopped" if interrupted else "done"
+            total = (
+                " + ".join(f"{n:,} from {t}" for t, n in sorted(progress.rows_in.items())) or "0"
+            )
+            say(
+                f"{end}: {job.name}: rows in {total}, rows out {progress.rows_out:,}, {progress.batches} batches"
+            )
+            for what, number in sorted(job.losses().items()):
+                say(f"  dropped: {what}: {number:,}")
+
+
+def _report(failure: TidemillError) -> None:
+    say(str(failure))
+    if failure.diagnostics and failure.diagnostics[0].code == "RUN-099":
+        from tidemill.spark.engine import log_file
+
+        say(
+            f" hint: this looks like a fault of ours or of the cluster; Spark's log is {log_file()}"
+        )
+
+
+@contextmanager
+def _interrupts() -> Iterator[object]:
+    """Ctrl-C asks for a clean stop; a second one ends at once."""
+    hits: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        hits.append(number)
+        if len(hits) > 1:
+            raise KeyboardInterrupt
+        say("\nstopping …")
+
+    previous = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(hits)
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+
+# --- SELECT --------------------------------------------------------------------------------------
+
+
+def _json_lines(fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
+    for kind, text in rows:
+        sys.stdout.write(f'{{"op":"{kind.symbol}","row":{text}}}\n')
+    sys.stdout.flush()
+
+
+class _Table:
+    """A SELECT's changelog as a table; widths are settled by the first rows."""
+
+    _WIDEST = 40
+
+    def __init__(self) -> None:
+        self._widths: dict[tuple[Field, ...], list[int]] = {}
+
+    def __call__(self, fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
+        cells = [[kind.symbol, *json.loads(text)] for kind, text in rows]
+        if fields not in self._widths:
+            if not cells:
+                return
+            head = ["op", *(f.name for f in fields)]
+            widths = [
+                min(self._WIDEST, max(display_width(row[i]) for row in [head, *cells]))
+                for i in range(len(head))
+            ]
+            self._widths[fields] = widths
+            rule = "+" + "+".join("-" * (w + 2) for w in widths) + "+"
+            print(rule, self._row(head, widths), rule, sep="\n")
+        for row in cells:
+            print(self._row(row, self._widths[fields]))
+        sys.stdout.flush()
+
+    def _row(self, cells: list[str], widths: list[int]) -> str:
+        shown = []
+        for text, width in zip(cells, widths, strict=True):
+            text = text.replace("\n", "⏎")
+            if display_width(text) > width:
+                while display_width(text) > width - 1:
+                    text = text[:-1]
+                text += "…"
+            shown.append(text + " " * (width - display_width(text)))
+        return "| " + " | ".join(shown) + " |"
+
+
+# --- --local -------------------------------------------------------------------------------------
+
+
+class _Broker:
+    """The embedded broker of `--local`: the running one, or one for this run that keeps its data."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._own = None
+        self.address: str | None = None
+
+    def __enter__(self) -> _Broker:
+        if self._wanted:
+            from tidemill import broker
+
+            found = broker.find_running()
+            if found is None:
+                say("starting the embedded broker …")
+                found = self._own = broker.start()
+            self.address = found.bootstrap
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._own is not None:
+            self._own.stop()
+
+    def create_topics(self, answers: list[Job | Text]) -> None:
+        from tidemill.broker import topics
+
+        assert self.address is not None
+        for topic in _topics(answers):
+            if not topics.exists(self.address, topic):
+                topics.create(self.address, topic, 1, {})
+
+    def farewell(self, answers: list[Job | Text]) -> None:
+        if self.address is None:
+            return
+        start = "tidemill broker start --detach; " if self._own is not None else ""
+        for topic in _topics(answers):
+            say(f"look at '{topic}': {start}tidemill topic read {topic} --from-beginning")
+            start = ""
+
+
+def _topics(answers: list[Job | Text]) -> list[str]:
+    found: dict[str, None] = {}
+    for job in answers:
+        for root in job.roots if isinstance(job, Job) else ():
+            for node in nodes.walk(root):
+                if isinstance(node, (nodes.Scan, nodes.Sink)) and isinstance(
+                    node.table.connector, TopicTable
+                ):
+                    found.update(dict.fromkeys(node.table.connector.topics))
+    return list(found)

@@ -1,0 +1,808 @@
+"""The `json` format: Kafka values ⇄ Arrow columns, with Flink's coercions and Flink's text.
+
+In: a `binary` array of documents; out: one array per wanted field. Documents are read a chunk at a time by orjson and
+turned into columns by Arrow. A column whose values are not all plainly of its type is converted value by value
+(`json_exact`), and only a record that orjson cannot tell exactly is parsed again.
+Law: the fast way and the exact way give the same rows; leaving a field out of `wanted` changes nothing but that a
+malformed value in it goes unseen. A decoded array may hold nulls where its field is NOT NULL: a format does not judge.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, chain, islice
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill import types as t
+from tidemill.errors import job_error
+from tidemill.formats import BadRecord, Decoded, java_text, json_exact
+from tidemill.formats.arrow import arrow_type
+
+DEFAULTS: Mapping[str, object] = {
+    "fail-on-missing-field": False,
+    "ignore-parse-errors": False,
+    "timestamp-format.standard": "SQL",
+    "map-null-key.mode": "FAIL",
+    "map-null-key.literal": "null",
+    "encode.decimal-as-plain-number": False,
+    "encode.ignore-null-fields": False,
+    # Chooses between Flink's two parsers; there is one here, so it has no effect.
+    "decode.json-parser.enabled": True,
+}
+
+NULL_VALUE = "null value"
+UNREADABLE = "unreadable document"
+
+# Small enough that a chunk's dicts stay in the processor's cache and are soon reused; measured in bench/formats.py.
+_CHUNK = 2048
+
+# What a record without a document, or with an unreadable one, holds: an array of no rows.
+_NO_ROWS: list[object] = []
+
+
+def decoder(
+    fields: Sequence[t.Field],
+    options: Mapping[str, object],
+    wanted: Sequence[str] | None = None,
+) -> JsonDecoder:
+    return JsonDecoder(tuple(fields), dict(options), None if wanted is None else tuple(wanted))
+
+
+def encoder(fields: Sequence[t.Field], options: Mapping[str, object]) -> JsonEncoder:
+    return JsonEncoder(tuple(fields), dict(options))
+
+
+# ---- decode: fast columns --------------------------------------------------------------------------------
+
+
+class _Unsure(Exception):
+    """The fast way cannot vouch for a column; nothing is said about whether the values are right."""
+
+
+# What pyarrow raises for a value that is not of the wanted type: ArrowInvalid is a ValueError, ArrowTypeError a
+# TypeError, and a string with a lone surrogate is a UnicodeEncodeError.
+_NOT_FAST = (_Unsure, ValueError, TypeError, OverflowError)
+
+Values = list[Any]
+Fast = Callable[[Values, "_Chunk"], Any]
+_NONE = type(None)
+
+# A number of more than 15 significant digits: a double may have lost some of them.
+_LONG_NUMBER = r"[:,\[]\s*-?(?:[0-9.]{17}|[0-9]{16}[eE])"
+
+
+@dataclass(frozen=True)
+class _Settings:
+    standard: str
+    ignore_errors: bool
+    fail_on_missing: bool
+
+
+@dataclass
+class _Chunk:
+    """Some consecutive records, and what is known about their rows."""
+
+    values: Any
+    documents: list[bytes | None]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    origins: list[tuple[int, int | None]] | None = None
+    """For each row its record, and its place in that record's array; None: row i is all of record i."""
+    bad: dict[int, BadRecord] = field(default_factory=dict)
+    exact: dict[int, object] = field(default_factory=dict)
+
+    @cached_property
+    def has_long_numbers(self) -> bool:
+        return bool(pc.any(pc.match_substring_regex(self.values, _LONG_NUMBER)).as_py())
+
+    def origin(self, row: int) -> tuple[int, int | None]:
+        return self.origins[row] if self.origins is not None else (row, None)
+
+    def exact_value(self, row: int, name: str) -> object:
+        """The field's value with nothing lost."""
+        record, element = self.origin(row)
+        if record not in self.exact:
+            document = self.documents[record]
+            assert document is not None
+            self.exact[record] = json_exact.parse(document)
+        parsed: Any = self.exact[record]
+        return (parsed if element is None else parsed[element])[name]
+
+
+def _strict(arrow: Any) -> Fast:
+    """pyarrow takes nothing but the right Python type."""
+
+    def build(values: Values, _: _Chunk) -> Any:
+        return pa.array(values, arrow)
+
+    return build
+
+
+def _only(kinds: set[type], arrow: Any) -> Fast:
+    """pyarrow would also take other Python types, and bend them."""
+    allowed = frozenset(kinds | {_NONE})
+
+    def build(values: Values, _: _Chunk) -> Any:
+        if not allowed.issuperset(map(type, values)):
+            raise _Unsure
+        return pa.array(values, arrow)
+
+    return build
+
+
+def _fast_approximate(arrow: Any) -> Fast:
+    numbers = _only({int, float}, arrow)
+
+    def build(values: Values, chunk: _Chunk) -> Any:
+        try:
+            return numbers(values, chunk)
+        except _Unsure:
+            # Numbers written as strings. Arrow's parser knows "inf" and "nan", which Java does not.
+            parsed = pc.cast(pa.array(values, pa.string()), arrow)
+            if pc.all(pc.is_finite(parsed)).as_py() is False:
+                raise
+            return parsed
+
+    return build
+
+
+def _fast_decimal(type_: t.DecimalType) -> Fast:
+    """Doubles back to decimals, without rounding.
+
+    Two decimals of at most 15 digits never share a double. So if no number of the chunk has more digits, and the
+    double x is also the nearest one to k / 10^n with |k| < 10^15, then k / 10^n is what the document says.
+    """
+    arrow = arrow_type(type_)
+    allowed = frozenset({int, float, _NONE})
+    places_to_try = sorted({min(type_.scale, 6), min(type_.scale, 12)})
+
+    def build(values: Values, chunk: _Chunk) -> Any:
+        kinds = set(map(type, values))
+        if not allowed >= kinds or (float in kinds and chunk.has_long_numbers):
+            raise _Unsure
+        doubles = pa.array(values, pa.float64())
+        for places in places_to_try:
+            power = 10.0**places
+            scaled = pc.round(pc.multiply(doubles, power))
+            if (pc.max(pc.abs(scaled)).as_py() or 0) >= 1e15:
+                break
+            if pc.all(pc.equal(pc.divide(scaled, power), doubles)).as_py() is False:
+                continue
+            unscaled = pc.cast(scaled, pa.int64())
+            limit = 10 ** (type_.precision - type_.scale + places)
+            if limit < 10**15:
+                fits = pc.less(pc.abs(unscaled), pa.scalar(limit, pa.int64()))
+                unscaled = pc.if_else(fits, unscaled, pa.scalar(None, pa.int64()))
+            whole = pc.cast(unscaled, pa.decimal128(38, 0))
+            decimals = pa.Array.from_buffers(
+                pa.decimal128(38, places), len(whole), whole.buffers(), offset=whole.offset
+            )
+            return pc.cast(decimals, arrow)
+        raise _Unsure
+
+    return build
+
+
+def _fast_bytes(values: Values, _: _Chunk) -> Any:
+    decode = binascii.a2b_base64
+    return pa.array(
+        [None if v is None else decode(v, strict_mode=True) for v in values], pa.binary()
+    )
+
+
+def _texts(values: Values, shortest: int) -> Any:
+    texts = pa.array(values, pa.string())
+    length = pc.min(pc.binary_length(texts)).as_py()
+    if length is not None and length < shortest:
+        raise _Unsure
+    return texts
+
+
+def _fast_date(values: Values, _: _Chunk) -> Any:
+    return pc.cast(_texts(values, 10), pa.date32())
+
+
+def _fast_time(values: Values, _: _Chunk) -> Any:
+    # Arrow parses no times, but timestamps.
+    texts = pc.binary_join_element_wise("1970-01-01", _texts(values, 8), " ")
+    nanos = pc.cast(pc.cast(texts, pa.timestamp("ns")), pa.int64())
+    millis = pc.multiply(pc.divide(nanos, 1_000_000), 1_000_000)
+    return pc.cast(millis, pa.time64("ns"))
+
+
+def _fast_timestamp(type_: t.SqlType, settings: _Settings) -> Fast:
+    """Arrow's parser is strict about digits and ranges; what else it takes is excluded before."""
+    zoned = isinstance(type_, t.TimestampLtzType)
+    iso = settings.standard == "ISO-8601"
+    shortest = len("yyyy-MM-ddTHH:mm" if iso else "yyyy-MM-dd HH:mm:ss") + zoned
+    separator = b"T" if iso else b" "
+    micros, nanos = (pa.timestamp(unit, tz="UTC" if zoned else None) for unit in ("us", "ns"))
+
+    def build(values: Values, _: _Chunk) -> Any:
+        texts = _texts(values, shortest)
+        between = pc.binary_slice(pc.cast(texts, pa.binary()), 10, 11)
+        if pc.all(pc.equal(between, separator)).as_py() is False:
+            raise _Unsure
+        if zoned and pc.all(pc.ends_with(texts, "Z")).as_py() is False:
+            raise _Unsure
+        try:
+            return pc.cast(texts, micros)
+        except pa.ArrowInvalid:
+            # Seven to nine digits of a fraction, if it is that.
+            finer = pc.cast(texts, nanos)
+            return pc.cast(pc.floor_temporal(finer, unit="microsecond"), micros)
+
+    return build
+
+
+def _offsets(lengths: Iterable[int]) -> Any:
+    return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
+
+
+def _nulls(values: Values) -> Any:
+    return pa.array([v is None for v in values], pa.bool_()) if None in values else None
+
+
+def _fast_array(type_: t.ArrayType, settings: _Settings) -> Fast:
+    arrow, element = arrow_type(type_), _fast(type_.element, settings)
+    allowed = frozenset({list, _NONE})
+
+    def build(values: Values, chunk: _Chunk) -> Any:
+        if not allowed.issuperset(map(type, values)):
+            raise _Unsure
+        lists = [v or () for v in values]
+        return pa.ListArray.from_arrays(
+            _offsets(map(len, lists)),
+            element(list(chain.from_iterable(lists)), chunk),
+            type=arrow,
+            mask=_nulls(values),
+        )
+
+    return build
+
+
+def _fast_map(type_: t.SqlType, settings: _Settings) -> Fast:
+    arrow, content = arrow_type(type_), _fast(json_exact.entry_types(type_)[1], settings)
+    allowed = frozenset({dict, _NONE})
+
+    def build(values: Values, chunk: _Chunk) -> Any:
+        if not allowed.issuperset(map(type, values)):
+            raise _Unsure
+        maps: list[dict[str, Any]] = [v or {} for v in values]
+        return pa.MapArray.from_arrays(
+            _offsets(map(len, maps)),
+            pa.array(list(chain.from_iterable(maps)), pa.string()),
+            content(list(chain.from_iterable(m.values() for m in maps)), chunk),
+            type=arrow,
+            mask=_nulls(values),
+        )
+
+    return build
+
+
+def _fast_row(type_: t.RowType, settings: _Settings) -> Fast:
+    arrow = arrow_type(type_)
+    fields = [(f.name, _fast(f.type, settings)) for f in type_.fields]
+    names = {name for name, _ in fields}
+    allowed = frozenset({dict, _NONE})
+
+    def build(values: Values, chunk: _Chunk) -> Any:
+        if not allowed.issuperset(map(type, values)):
+            raise _Unsure
+        if settings.fail_on_missing and not all(v is None or names <= v.keys() for v in values):
+            raise _Unsure
+        nothing: dict[str, Any] = {}
+        rows = [v or nothing for v in values]
+        children = [build_child([r.get(n) for r in rows], chunk) for n, build_child in fields]
+        if not children:
+            return pa.array(values, arrow)
+        return pa.StructArray.from_arrays(children, fields=list(arrow), mask=_nulls(values))
+
+    return build
+
+
+_FAST: dict[type[t.SqlType], Fast] = {
+    t.NullType: lambda values, _: pa.nulls(len(values)),
+    t.BooleanType: _strict(pa.bool_()),
+    t.TinyIntType: _only({int}, pa.int8()),
+    t.SmallIntType: _only({int}, pa.int16()),
+    t.IntType: _only({int}, pa.int32()),
+    t.BigIntType: _only({int}, pa.int64()),
+    t.FloatType: _fast_approximate(pa.float32()),
+    t.DoubleType: _fast_approximate(pa.float64()),
+    t.CharType: _strict(pa.string()),
+    t.VarCharType: _strict(pa.string()),
+    t.BinaryType: _fast_bytes,
+    t.VarBinaryType: _fast_bytes,
+    t.DateType: _fast_date,
+    t.TimeType: _fast_time,
+}
+
+
+def _fast(type_: t.SqlType, settings: _Settings) -> Fast:
+    simple = _FAST.get(type(type_))
+    if simple:
+        return simple
+    match type_:
+        case t.DecimalType():
+            return _fast_decimal(type_)
+        case t.TimestampType() | t.TimestampLtzType():
+            return _fast_timestamp(type_, settings)
+        case t.ArrayType():
+            return _fast_array(type_, settings)
+        case t.MapType() | t.MultisetType():
+            return _fast_map(type_, settings)
+        case t.RowType():
+            return _fast_row(type_, settings)
+    raise json_exact.unsupported(type_)
+
+
+# ---- decode: documents -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    arrow: Any
+    fast: Fast
+    convert: json_exact.Convert
+
+
+class JsonDecoder:
+    """Picklable; what it is made of is made again on the other side."""
+
+    def __init__(
+        self,
+        fields: tuple[t.Field, ...],
+        options: dict[str, object],
+        wanted: tuple[str, ...] | None,
+    ) -> None:
+        self._made_of = (fields, options, wanted)
+        merged = {**DEFAULTS, **options}
+        settings = _Settings(
+            str(merged["timestamp-format.standard"]),
+            bool(merged["ignore-parse-errors"]),
+            bool(merged["fail-on-missing-field"]),
+        )
+        self._ignore_errors = settings.ignore_errors
+        names = [f.name for f in fields] if wanted is None else list(wanted)
+        # In the order of the table, whatever the order that is asked for: the first bad field of a record is
+        # then the same one for every query.
+        self._columns = [
+            _Column(
+                f.name,
+                arrow_type(f.type),
+                _fast(f.type, settings),
+                json_exact.converter(
+                    f.type, settings.standard, settings.ignore_errors, settings.fail_on_missing
+                ),
+            )
+            for f in fields
+            if f.name in names
+        ]
+        at = {column.name: i for i, column in enumerate(self._columns)}
+        self._order = [at[name] for name in names]
+        # Also in fields that nobody wants: pruning must not change the answer.
+        self._find_missing = (
+            json_exact.find_missing(t.RowType(fields=fields)) if settings.fail_on_missing else None
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return JsonDecoder, self._made_of
+
+    def decode(self, values: Any) -> Decoded:
+        result = Decoded([])
+        parts: list[list[Any]] = [[pa.array([], c.arrow) for c in self._columns]]
+        records: list[int] = []
+        row_by_row = True
+        for start in range(0, len(values), _CHUNK):
+            chunk = self._read(values.slice(start, _CHUNK), result)
+            arrays = [self._column(column, chunk) for column in self._columns]
+            if chunk.origins is None and not chunk.bad:
+                records.extend(range(start, start + len(chunk.rows)))
+            else:
+                row_by_row = False
+                rows = [chunk.origin(i)[0] for i in range(len(chunk.rows))]
+                kept = [record not in chunk.bad for record in rows]
+                arrays = [array.filter(pa.array(kept, pa.bool_())) for array in arrays]
+                records.extend(start + r for r, keep in zip(rows, kept, strict=True) if keep)
+                for record in sorted(chunk.bad):
+                    bad = chunk.bad[record]
+                    result.bad.append(BadRecord(start + record, bad.field, bad.reason))
+            parts.append(arrays)
+        columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
+        result.columns = [columns[i] for i in self._order]
+        if not row_by_row:
+            result.records = pa.array(records, pa.int32())
+        return result
+
+    def _read(self, values: Any, result: Decoded) -> _Chunk:
+        chunk = _Chunk(values, values.to_pylist())
+        documents = chunk.documents
+        found: list[Any] = []
+        while len(found) < len(documents):
+            try:
+                # When it raises, `extend` keeps what came before.
+                found.extend(map(orjson.loads, islice(documents, len(found), None)))  # type: ignore[arg-type]
+            except orjson.JSONDecodeError:
+                found.append(self._read_odd(chunk, len(found), result))
+        if set(map(type, found)) == {dict}:
+            chunk.rows = found
+        else:
+            self._find_rows(chunk, found, result)
+        if self._find_missing:
+            for i, row in enumerate(chunk.rows):
+                absent = self._find_missing(row)
+                if absent:
+                    record = chunk.origin(i)[0]
+                    chunk.bad.setdefault(record, BadRecord(record, absent.path, absent.reason))
+        return chunk
+
+    def _read_odd(self, chunk: _Chunk, record: int, result: Decoded) -> object:
+        """A record that orjson refuses: none at all, readable all the same, or not."""
+        document = chunk.documents[record]
+        if not document:
+            _count(result, NULL_VALUE)
+            return _NO_ROWS
+        try:
+            value = chunk.exact[record] = json_exact.parse(document)
+            return value
+        except json_exact.Unreadable as unreadable:
+            self._unreadable(chunk, result, record, str(unreadable))
+            return _NO_ROWS
+
+    def _find_rows(self, chunk: _Chunk, found: list[Any], result: Decoded) -> None:
+        """Rows out of documents that are not all objects."""
+        chunk.origins = []
+        for record, value in enumerate(found):
+            if type(value) is dict:
+                chunk.rows.append(value)
+                chunk.origins.append((record, None))
+            elif type(value) is list:
+                for place, row in enumerate(value):
+                    if type(row) is dict:
+                        chunk.rows.append(row)
+                        chunk.origins.append((record, place))
+                    else:
+                        what = json_exact.shown(row)
+                        reason = f"expected an object at [{place}] of the array but found {what}"
+                        self._unreadable(chunk, result, record, reason)
+            else:
+                what = json_exact.shown(value)
+                reason = f"expected an object or an array of objects but found {what}"
+                self._unreadable(chunk, result, record, reason)
+
+    def _unreadable(self, chunk: _Chunk, result: Decoded, record: int, reason: str) -> None:
+        if self._ignore_errors:
+            _count(result, UNREADABLE)
+        else:
+            chunk.bad.setdefault(record, BadRecord(record, None, reason))
+
+    def _column(self, column: _Column, chunk: _Chunk) -> Any:
+        name, convert = column.name, column.convert
+        values = [row.get(name) for row in chunk.rows]
+        try:
+            return column.fast(values, chunk)
+        except _NOT_FAST:
+            pass
+        converted: Values = []
+        for row, value in enumerate(values):
+            try:
+                converted.append(None if value is None else convert(value))
+            except (json_exact.NeedsText, json_exact.Mismatch):
+                converted.append(self._convert_exactly(column, row, chunk))
+        return pa.array(converted, column.arrow)
+
+    def _convert_exactly(self, column: _Column, row: int, chunk: _Chunk) -> object:
+        try:
+            return column.convert(chunk.exact_value(row, column.name))
+        except json_exact.Mismatch as mismatch:
+            found = mismatch.inside(column.name)
+            path, reason = found.path, found.reason
+        except json_exact.Unreadable as unreadable:
+            # orjson reads a little deeper nesting than Python does.
+            path, reason = column.name, str(unreadable)
+        if not self._ignore_errors:
+            record = chunk.origin(row)[0]
+            chunk.bad.setdefault(record, BadRecord(record, path, reason))
+        return None
+
+
+def _count(result: Decoded, what: str) -> None:
+    result.dropped[what] = result.dropped.get(what, 0) + 1
+
+
+# ---- encode ----------------------------------------------------------------------------------------------
+
+# Takes a column, gives a `string` array of JSON texts; null stays null.
+Texts = Callable[[Any], Any]
+
+_FIRST_DAY = java_text.parse_date("0000-01-01")
+_LAST_DAY = java_text.parse_date("9999-12-31")
+_DAY_MICROS = 86_400_000_000
+
+
+def _joined(*parts: Any) -> Any:
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _some(mask: Any) -> bool:
+    return bool(pc.any(mask).as_py())
+
+
+def _patched(texts: Any, column: Any, odd: Any, write: Callable[[Any], str]) -> Any:
+    """The texts, with those of the few odd values written one by one in Python."""
+    odd = pc.fill_null(odd, False)
+    if not _some(odd):
+        return texts
+    written = [write(v) for v in column.filter(odd).to_pylist()]
+    return pc.replace_with_mask(texts, odd, pa.array(written, pa.string()))
+
+
+def _plain_texts(column: Any) -> Any:
+    return pc.cast(column, pa.string())
+
+
+def _string_texts(column: Any) -> Any:
+    column = pc.cast(column, pa.string())
+    odd = pc.match_substring_regex(column, json_exact.NEEDS_ESCAPE)
+    return _patched(_joined('"', column, '"'), column, odd, json_exact.quote)
+
+
+def _approximate_texts(column: Any) -> Any:
+    # Arrow prints the shortest digits of either width, in Java's form between these bounds but for a bare integer.
+    texts = pc.cast(column, pa.string())
+    bare = pc.invert(pc.match_substring(texts, "."))
+    texts = pc.if_else(bare, _joined(texts, ".0"), texts)
+    size = pc.abs(column)
+    usual = pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7))
+    odd = pc.invert(pc.or_(usual, pc.equal(size, 0.0)))
+    shortest = pc.cast(pc.cast(column, pa.string()), pa.float64())
+    return _patched(texts, shortest, odd, _odd_double)
+
+
+def _odd_double(value: float) -> str:
+    text = java_text.print_double(value)
+    # Jackson quotes what is not a JSON number.
+    return text if text[-1].isdigit() else f'"{text}"'
+
+
+def _decimal_texts(column: Any) -> Any:
+    texts = pc.cast(column, pa.string())
+    if pa.types.is_decimal(column.type) and column.type.scale > 0:
+        texts = pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+    scientific = pc.match_substring(texts, "E")
+    round_number = pc.and_(
+        pc.invert(pc.match_substring(texts, ".")),
+        pc.and_(pc.ends_with(texts, "0"), pc.not_equal(texts, "0")),
+    )
+    emptied = pc.equal(texts, "")
+    odd = pc.or_(pc.or_(scientific, round_number), emptied)
+    return _patched(texts, column, odd, java_text.print_decimal)
+
+
+def _plain_decimal_texts(column: Any) -> Any:
+    texts = pc.cast(column, pa.string())
+    odd = pc.match_substring(texts, "E")
+    return _patched(texts, column, odd, java_text.print_plain_decimal)
+
+
+def _bytes_texts(column: Any) -> Any:
+    encode = binascii.b2a_base64
+    return pa.array(
+        [
+            None if v is None else f'"{encode(v, newline=False).decode()}"'
+            for v in column.to_pylist()
+        ],
+        pa.string(),
+    )
+
+
+def _date_texts(column: Any) -> Any:
+    days = pc.cast(column, pa.int32())
+    odd = pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))
+    texts = _patched(pc.cast(column, pa.string()), days, odd, java_text.print_date)
+    return _joined('"', texts, '"')
+
+
+def _without_idle_zeros(texts: Any) -> Any:
+    """12:00:00.120000 → 12:00:00.12, 12:00:00.000000 → 12:00:00; every text has a point."""
+    return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+
+
+def _time_texts(column: Any) -> Any:
+    nanos = pc.cast(pc.cast(column, pa.time64("ns")), pa.int64())
+    millis = pc.cast(pc.divide(nanos, 1_000_000), pa.int32())
+    texts = pc.cast(pc.cast(millis, pa.time32("ms")), pa.string())
+    return _joined('"', _without_idle_zeros(texts), '"')
+
+
+def _timestamp_texts(separator: str, zone: str) -> Texts:
+    def print_timestamp(micros: int) -> str:
+        days, rest = divmod(micros, _DAY_MICROS)
+        date = java_text.print_date(days)
+        return f"{date}{separator}{java_text.print_micros_of_day(rest)}"
+
+    def texts_of(column: Any) -> Any:
+        unit = column.type.unit
+        micros = column if unit == "us" else pc.cast(column, pa.timestamp("us", column.type.tz))
+        # As numbers they are UTC whatever zone the type names.
+        micros = pc.cast(micros, pa.int64())
+        texts = _without_idle_zeros(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()))
+        if separator != " ":
+            texts = pc.replace_substring(texts, " ", separator)
+        odd = pc.or_(
+            pc.less(micros, _FIRST_DAY * _DAY_MICROS),
+            pc.greater_equal(micros, (_LAST_DAY + 1) * _DAY_MICROS),
+        )
+        return _joined('"', _patched(texts, micros, odd, print_timestamp), f'{zone}"')
+
+    return texts_of
+
+
+def _content(column: Any, child: Any) -> tuple[Any, Any]:
+    """Offsets from 0, and the part of the child that they speak of, of a list or map array that may be a slice."""
+    offsets = column.offsets
+    first, last = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
+    return pc.cast(pc.subtract(offsets, first), pa.int32()), child.slice(first, last - first)
+
+
+def _where_valid(column: Any, texts: Any) -> Any:
+    if not column.null_count:
+        return texts
+    return pc.if_else(pc.is_valid(column), texts, pa.scalar(None, pa.string()))
+
+
+def _bracketed(column: Any, offsets: Any, texts: Any, brackets: str) -> Any:
+    lists = pa.ListArray.from_arrays(offsets, texts)
+    joined = _joined(brackets[0], pc.binary_join(lists, ","), brackets[1])
+    return _where_valid(column, joined)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    standard: str
+    null_key_mode: str
+    null_key_literal: str
+    plain_decimals: bool
+    ignore_nulls: bool
+
+
+def _array_texts(type_: t.ArrayType, writing: _Writing) -> Texts:
+    element = _texts_of(type_.element, writing)
+
+    def texts_of(column: Any) -> Any:
+        offsets, values = _content(column, column.values)
+        return _bracketed(column, offsets, pc.fill_null(element(values), "null"), "[]")
+
+    return texts_of
+
+
+def _map_texts(type_: t.SqlType, writing: _Writing) -> Texts:
+    content = _texts_of(json_exact.entry_types(type_)[1], writing)
+
+    def texts_of(column: Any) -> Any:
+        offsets, keys = _content(column, column.keys)
+        _, items = _content(column, column.items)
+        values = pc.fill_null(content(items), "null")
+        if keys.null_count:
+            offsets, keys, values = without_null_keys(offsets, keys, values)
+        entries = _joined(_string_texts(keys), ":", values)
+        return _bracketed(column, offsets, entries, "{}")
+
+    def without_null_keys(offsets: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+        if writing.null_key_mode == "LITERAL":
+            return offsets, pc.fill_null(keys, writing.null_key_literal), values
+        if writing.null_key_mode == "DROP":
+            kept = pc.is_valid(keys)
+            before = [0, *accumulate(map(int, kept.to_pylist()))]
+            shifted = [before[offset] for offset in offsets.to_pylist()]
+            return pa.array(shifted, pa.int32()), keys.filter(kept), values.filter(kept)
+        raise job_error(
+            "FMT-003",
+            "JSON format doesn't support to serialize map data with null keys",
+            "drop null keys or write a literal for them with the option 'json.map-null-key.mode'"
+            " = 'DROP' or 'LITERAL' (and 'json.map-null-key.literal')",
+        )
+
+    return texts_of
+
+
+def _row_texts(fields: Sequence[t.Field], writing: _Writing) -> Callable[[Sequence[Any]], Any]:
+    """Columns → objects, one field after the other in the order of the schema."""
+    parts = [(json_exact.quote(f.name) + ":", _texts_of(f.type, writing)) for f in fields]
+
+    def texts_of(columns: Sequence[Any]) -> Any:
+        texts = [write(column) for (_, write), column in zip(parts, columns, strict=True)]
+        labels = [("," if i else "{") + label for i, (label, _) in enumerate(parts)]
+        if not writing.ignore_nulls or not any(text.null_count for text in texts):
+            filled = [pc.fill_null(text, "null") for text in texts]
+            return _joined(*chain.from_iterable(zip(labels, filled, strict=True)), "}")
+        # Every field brings a comma, or nothing at all; the first comma of a row makes way for the brace.
+        present = [
+            pc.fill_null(_joined("," + label, text), "")
+            for (label, _), text in zip(parts, texts, strict=True)
+        ]
+        members = pc.binary_slice(pc.cast(_joined(*present), pa.binary()), 1)
+        return _joined("{", pc.cast(members, pa.string()), "}")
+
+    return texts_of
+
+
+def _struct_texts(type_: t.RowType, writing: _Writing) -> Texts:
+    write = _row_texts(type_.fields, writing)
+
+    def texts_of(column: Any) -> Any:
+        children = [column.field(i) for i in range(len(type_.fields))]
+        if not children:
+            return _where_valid(column, pa.array(["{}"] * len(column), pa.string()))
+        return _where_valid(column, write(children))
+
+    return texts_of
+
+
+_TEXTS: dict[type[t.SqlType], Texts] = {
+    t.NullType: lambda column: pa.nulls(len(column), pa.string()),
+    t.BooleanType: _plain_texts,
+    t.TinyIntType: _plain_texts,
+    t.SmallIntType: _plain_texts,
+    t.IntType: _plain_texts,
+    t.BigIntType: _plain_texts,
+    t.FloatType: _approximate_texts,
+    t.DoubleType: _approximate_texts,
+    t.CharType: _string_texts,
+    t.VarCharType: _string_texts,
+    t.BinaryType: _bytes_texts,
+    t.VarBinaryType: _bytes_texts,
+    t.DateType: _date_texts,
+    t.TimeType: _time_texts,
+}
+
+
+def _texts_of(type_: t.SqlType, writing: _Writing) -> Texts:
+    simple = _TEXTS.get(type(type_))
+    if simple:
+        return simple
+    separator = "T" if writing.standard == "ISO-8601" else " "
+    match type_:
+        case t.DecimalType():
+            return _plain_decimal_texts if writing.plain_decimals else _decimal_texts
+        case t.TimestampType():
+            return _timestamp_texts(separator, "")
+        case t.TimestampLtzType():
+            return _timestamp_texts(separator, "Z")
+        case t.ArrayType():
+            return _array_texts(type_, writing)
+        case t.MapType() | t.MultisetType():
+            return _map_texts(type_, writing)
+        case t.RowType():
+            return _struct_texts(type_, writing)
+    raise json_exact.unsupported(type_)
+
+
+class JsonEncoder:
+    """Picklable; what it is made of is made again on the other side."""
+
+    def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
+        self._made_of = (fields, options)
+        merged = {**DEFAULTS, **options}
+        writing = _Writing(
+            str(merged["timestamp-format.standard"]),
+            str(merged["map-null-key.mode"]).upper(),
+            str(merged["map-null-key.literal"]),
+            bool(merged["encode.decimal-as-plain-number"]),
+            bool(merged["encode.ignore-null-fields"]),
+        )
+        self._write = _row_texts(fields, writing)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return JsonEncoder, self._made_of
+
+    def encode(self, columns: Sequence[Any]) -> Any:
+        return pc.cast(self._write(columns), pa.binary())

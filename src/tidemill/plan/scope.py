@@ -1,0 +1,596 @@
+"""Expressions: from the tree to typed, bound form. In: a syntax tree and the columns in scope. Out: `Expr`s whose
+names are input columns and whose types are Flink's. Law: a mistake points at the text that made it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from tidemill import types as t
+from tidemill.errors import ScriptError, Span, did_you_mean, script_error
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, walk
+from tidemill.plan.functions import (
+    AGGREGATES,
+    FAMILIES,
+    FUNCTIONS,
+    NOT_YET,
+    TYPES,
+    Function,
+    aggregate_type,
+)
+from tidemill.sql import ast
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One entry of a FROM clause: its name, and its columns as they stand in the row below."""
+
+    name: str | None
+    columns: tuple[Input, ...]
+
+
+@dataclass(frozen=True)
+class Scope:
+    relations: tuple[Relation, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Input, ...]:
+        return tuple(c for r in self.relations for c in r.columns)
+
+    # --- names -------------------------------------------------------------------------------
+
+    def star(self, node: ast.Star) -> tuple[Input, ...]:
+        if node.qualifier is None:
+            if not self.relations:
+                raise script_error("PLAN-001", "'*' needs a FROM clause", node.span)
+            return self.columns
+        wanted = str(node.qualifier)
+        for relation in self.relations:
+            if relation.name == wanted:
+                return relation.columns
+        names = [r.name for r in self.relations if r.name]
+        raise script_error(
+            "PLAN-002",
+            f"table '{wanted}' is not in the FROM clause",
+            node.span,
+            did_you_mean(wanted, names),
+        )
+
+    def column(self, name: ast.QualifiedName) -> Expr:
+        parts = [p.name for p in name.parts]
+        for relation in self.relations:
+            if len(parts) > 1 and relation.name == parts[0]:
+                found = [c for c in relation.columns if c.name == parts[1]]
+                if not found:
+                    raise self._missing(name.parts[1], relation.columns, f"table '{parts[0]}'")
+                return _fields(found[0], name.parts[2:])
+        found = [c for c in self.columns if c.name == parts[0]]
+        if len(found) > 1:
+            owners = " and ".join(
+                f"'{r.name}'" for r in self.relations if any(c in found for c in r.columns)
+            )
+            raise script_error(
+                "PLAN-004",
+                f"column '{parts[0]}' is ambiguous: {owners} have one",
+                name.span,
+                "write the table's name in front of it",
+            )
+        if not found:
+            raise self._missing(name.parts[0], self.columns, self._place())
+        return _fields(found[0], name.parts[1:])
+
+    def _place(self) -> str:
+        names = [f"'{r.name}'" for r in self.relations if r.name]
+        if not names:
+            return "the query"
+        return ("table " if len(names) == 1 else "tables ") + ", ".join(names)
+
+    @staticmethod
+    def _missing(part: ast.Identifier, known: Sequence[Input], place: str) -> ScriptError:
+        names = [c.name for c in known]
+        hint = did_you_mean(
+            part.name, names, f"its columns are {', '.join(names)}" if names else None
+        )
+        return script_error(
+            "PLAN-003", f"column '{part.name}' not found in {place}", part.span, hint
+        )
+
+    # --- expressions -------------------------------------------------------------------------
+
+    def bind(self, node: ast.Expression) -> Expr:
+        match node:
+            case ast.ColumnReference():
+                return self.column(node.name)
+            case ast.NumberLiteral():
+                return _number(node)
+            case ast.StringLiteral():
+                return Literal(t.CharType(False, max(1, len(node.value))), node.value)
+            case ast.BinaryLiteral():
+                return Literal(t.BinaryType(False, max(1, len(node.value))), node.value)
+            case ast.BooleanLiteral():
+                return Literal(t.BOOLEAN.not_null, node.value)
+            case ast.NullLiteral():
+                return Literal(t.NullType(), None)
+            case ast.TemporalLiteral():
+                return _temporal(node)
+            case ast.IntervalLiteral():
+                return _interval(node)
+            case ast.Unary(operator="-", operand=ast.NumberLiteral() as number):
+                return _number(number, negative=True)
+            case ast.Unary():
+                return self._unary(node)
+            case ast.Binary():
+                return self._binary(node)
+            case ast.IsTest():
+                return self._is_test(node)
+            case ast.Between():
+                return self._between(node)
+            case ast.InList():
+                items = [self.bind(node.operand), *(self.bind(i) for i in node.items)]
+                return _negated(self._apply("IN", items, node.span), node.negated)
+            case ast.Like():
+                arguments = [self.bind(node.operand), self.bind(node.pattern)]
+                if node.escape is not None:
+                    arguments.append(self.bind(node.escape))
+                if node.similar:
+                    raise not_yet("SIMILAR TO", node.span)
+                return _negated(self._apply("LIKE", arguments, node.span), node.negated)
+            case ast.Case():
+                return self._case(node)
+            case ast.Cast():
+                return cast(self.bind(node.operand), node.type, node.span, node.safe)
+            case ast.FunctionCall():
+                return self._call(node)
+            case ast.ArrayConstructor():
+                return self._array(node)
+            case ast.MapConstructor():
+                return self._map(node)
+            case ast.RowConstructor():
+                items = [self.bind(i) for i in node.items]
+                fields = tuple(t.Field(f"EXPR${i}", e.type) for i, e in enumerate(items))
+                return Call(t.RowType(False, fields), "ROW", tuple(items))
+            case ast.ElementAccess():
+                return self._element(node)
+            case ast.FieldAccess():
+                return _fields(self.bind(node.operand), (node.field,))
+            case ast.Star():
+                raise script_error(
+                    "PLAN-001", "'*' can stand only in a select list or in COUNT(*)", node.span
+                )
+            case ast.InQuery() | ast.Exists() | ast.ScalarQuery():
+                raise not_yet("subqueries in expressions", node.span)
+        raise script_error("PLAN-005", "this expression cannot stand here", node.span)
+
+    def condition(self, node: ast.Expression, clause: str) -> Expr:
+        bound = self.bind(node)
+        if isinstance(bound.type, t.NullType):
+            return cast(bound, t.BOOLEAN, node.span)
+        if not isinstance(bound.type, t.BooleanType):
+            raise script_error(
+                "PLAN-006",
+                f"{clause} needs a condition, but this is {bound.type.as_nullable}",
+                node.span,
+            )
+        return bound
+
+    def _unary(self, node: ast.Unary) -> Expr:
+        operand = self.bind(node.operand)
+        if node.operator == "NOT":
+            return self._apply("NOT", [operand], node.span)
+        if not isinstance(operand.type, (*t.NUMERIC_TYPES, *t.INTERVAL_TYPES)):
+            raise _no_operator(node.operator, [operand.type], node.span)
+        return operand if node.operator == "+" else Call(operand.type, "NEGATE", (operand,))
+
+    def _binary(self, node: ast.Binary) -> Expr:
+        left, right = self.bind(node.left), self.bind(node.right)
+        if node.operator in ("+", "-", "*", "/", "%"):
+            return arithmetic(node.operator, left, right, node.span)
+        return self._apply(node.operator, [left, right], node.span)
+
+    def _is_test(self, node: ast.IsTest) -> Expr:
+        operand = self.bind(node.operand)
+        if node.test == "DISTINCT FROM":
+            assert node.other is not None
+            name = "IS NOT DISTINCT FROM" if node.negated else "IS DISTINCT FROM"
+            return self._apply(name, [operand, self.bind(node.other)], node.span)
+        if node.test in ("NULL", "UNKNOWN"):
+            return self._apply("IS NOT NULL" if node.negated else "IS NULL", [operand], node.span)
+        if node.test in ("TRUE", "FALSE"):
+            return _negated(self._apply(f"IS {node.test}", [operand], node.span), node.negated)
+        raise not_yet(f"IS {node.test}", node.span)
+
+    def _between(self, node: ast.Between) -> Expr:
+        operand, low, high = self.bind(node.operand), self.bind(node.low), self.bind(node.high)
+
+        def within(a: Expr, b: Expr) -> Expr:
+            least = self._apply(">=", [operand, a], node.span)
+            most = self._apply("<=", [operand, b], node.span)
+            return self._apply("AND", [least, most], node.span)
+
+        found = within(low, high)
+        if node.symmetric:
+            found = self._apply("OR", [found, within(high, low)], node.span)
+        return _negated(found, node.negated)
+
+    def _case(self, node: ast.Case) -> Expr:
+        conditions: list[Expr] = []
+        results: list[Expr] = []
+        for condition, result in node.branches:
+            if node.operand is None:
+                conditions.append(self.condition(condition, "WHEN"))
+            else:
+                pair = [self.bind(node.operand), self.bind(condition)]
+                conditions.append(self._apply("=", pair, condition.span))
+            results.append(self.bind(result))
+        otherwise = (
+            Literal(t.NullType(), None) if node.otherwise is None else self.bind(node.otherwise)
+        )
+        type_, unified = _unify([*results, otherwise], node.span, "the branches of CASE")
+        arguments = [e for pair in zip(conditions, unified, strict=False) for e in pair]
+        return Call(type_, "CASE", (*arguments, unified[-1]))
+
+    def _array(self, node: ast.ArrayConstructor) -> Expr:
+        type_, items = _unify(
+            [self.bind(i) for i in node.items], node.span, "the elements of ARRAY"
+        )
+        return Call(t.ArrayType(False, type_), "ARRAY", tuple(items))
+
+    def _map(self, node: ast.MapConstructor) -> Expr:
+        items = [self.bind(i) for i in node.items]
+        if len(items) % 2 or not items:
+            raise script_error("PLAN-007", "MAP[…] needs keys and values in turn", node.span)
+        key, keys = _unify(items[::2], node.span, "the keys of MAP")
+        value, values = _unify(items[1::2], node.span, "the values of MAP")
+        arguments = tuple(e for pair in zip(keys, values, strict=True) for e in pair)
+        return Call(t.MapType(False, key, value), "MAP", arguments)
+
+    def _element(self, node: ast.ElementAccess) -> Expr:
+        operand, index = self.bind(node.operand), self.bind(node.index)
+        match operand.type:
+            case t.ArrayType(element=element):
+                index = cast(index, t.INT, node.index.span)
+                return Call(element.as_nullable, "ARRAY ELEMENT", (operand, index))
+            case t.MapType(key=key, value=value):
+                index = cast(index, key, node.index.span)
+                return Call(value.as_nullable, "MAP ELEMENT", (operand, index))
+        raise script_error(
+            "PLAN-008",
+            f"[…] needs an ARRAY or a MAP, but this is {operand.type}",
+            node.operand.span,
+        )
+
+    # --- calls -------------------------------------------------------------------------------
+
+    def _call(self, node: ast.FunctionCall) -> Expr:
+        name = str(node.name).upper()
+        if node.over is not None:
+            raise not_yet("OVER aggregates", node.span)
+        if name in AGGREGATES:
+            return self._aggregate(name, node)
+        if node.distinct or node.filter is not None or node.star:
+            raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
+        if name == "EXTRACT":
+            return self._extract(node)
+        if name in ("TIMESTAMPDIFF", "TIMESTAMPADD") or (node.form or "").endswith(" TO"):
+            raise not_yet(f"function {name}", node.span)
+        if name == "MOD" and len(node.arguments) == 2:
+            left, right = (self.bind(a) for a in node.arguments)
+            return arithmetic("%", left, right, node.span)
+        if name == "TRIM" and node.form in ("TRIM LEADING", "TRIM TRAILING"):
+            name = node.form
+        arguments = [self.bind(a) for a in node.arguments]
+        if name == "TRIM" and len(arguments) == 1:
+            arguments.append(Literal(t.CharType(False, 1), " "))
+        return self._apply(name, arguments, node.span, node.name.span)
+
+    def _extract(self, node: ast.FunctionCall) -> Expr:
+        unit, operand = node.arguments
+        assert isinstance(unit, ast.StringLiteral)
+        names = {"DAY": "DAYOFMONTH", "DOY": "DAYOFYEAR", "DOW": "DAYOFWEEK"}
+        name = names.get(unit.value.upper(), unit.value.upper())
+        if name not in FUNCTIONS:
+            raise not_yet(f"EXTRACT({unit.value} FROM …)", node.span)
+        return self._apply(name, [self.bind(operand)], node.span)
+
+    def _aggregate(self, name: str, node: ast.FunctionCall) -> Expr:
+        condition = None if node.filter is None else self.condition(node.filter, "FILTER")
+        if node.star:
+            if name != "COUNT":
+                raise script_error(
+                    "PLAN-010", f"{name}(*) does not exist; only COUNT(*) does", node.span
+                )
+            return AggregateCall(t.BIGINT.not_null, name, None, False, condition)
+        if len(node.arguments) != 1:
+            hint = "count rows of several columns with COUNT(DISTINCT (a, b)) later; use one column now"
+            raise script_error(
+                "PLAN-010",
+                f"{name} takes one argument",
+                node.span,
+                hint if node.arguments else None,
+            )
+        argument = self.bind(node.arguments[0])
+        if any(isinstance(e, AggregateCall) for e in walk(argument)):
+            raise script_error(
+                "PLAN-011", "an aggregate cannot stand inside an aggregate", node.span
+            )
+        type_ = aggregate_type(name, argument.type, grouped=True)
+        if type_ is None:
+            raise script_error(
+                "PLAN-010",
+                f"{name} does not take {argument.type.as_nullable}",
+                node.arguments[0].span,
+            )
+        distinct = node.distinct and name not in ("MIN", "MAX")
+        return AggregateCall(type_, name, argument, distinct, condition)
+
+    def _apply(
+        self, name: str, arguments: list[Expr], span: Span, name_span: Span | None = None
+    ) -> Expr:
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise _unknown_function(name, name_span or span)
+        if not function.accepts(len(arguments)):
+            raise script_error(
+                "PLAN-012",
+                f"{name} does not take {len(arguments)} argument{'s' * (len(arguments) != 1)}",
+                span,
+                f"its form is {function.signature}",
+            )
+        return _typed_call(function, arguments, span)
+
+
+def _typed_call(function: Function, arguments: list[Expr], span: Span) -> Expr:
+    shared = [i for i in range(len(arguments)) if function.parameter(i).kind == "common"]
+    common: t.SqlType | None = None
+    if shared:
+        subject = f"the arguments of {function.name}"
+        common, unified = _unify([arguments[i] for i in shared], span, subject)
+        for index, expr in zip(shared, unified, strict=True):
+            arguments[index] = expr
+    for index, argument in enumerate(arguments):
+        kind = function.parameter(index).kind
+        if kind in TYPES:
+            if not t.can_assign(argument.type, TYPES[kind]):
+                raise _wrong_argument(function, index, argument.type, span)
+            arguments[index] = cast(argument, TYPES[kind], span)
+        elif kind in FAMILIES and not isinstance(argument.type, FAMILIES[kind]):
+            if not isinstance(argument.type, t.NullType):
+                raise _wrong_argument(function, index, argument.type, span)
+            family = FAMILIES[kind][-1]
+            arguments[index] = cast(argument, t.STRING if kind == "string" else family(), span)
+    result = function.result_type([a.type for a in arguments], common)
+    return Call(result, function.name, tuple(arguments))
+
+
+def _wrong_argument(function: Function, index: int, found: t.SqlType, span: Span) -> ScriptError:
+    wanted = function.parameter(index).kind
+    if function.name in ("AND", "OR", "NOT", "||"):
+        return _no_operator(function.name, [found], span)
+    return script_error(
+        "PLAN-013",
+        f"argument {index + 1} of {function.name} must be {wanted}, but is {found.as_nullable}",
+        span,
+        f"its form is {function.signature}; a CAST may help",
+    )
+
+
+def _unknown_function(name: str, span: Span) -> ScriptError:
+    if name in NOT_YET:
+        return script_error(
+            "PLAN-014",
+            f"function {name} is not supported yet",
+            span,
+            "docs/functions.md lists what is there",
+        )
+    known = [*FUNCTIONS, *AGGREGATES, *NOT_YET]
+    return script_error(
+        "PLAN-015",
+        f"function {name} does not exist",
+        span,
+        did_you_mean(
+            name, [k for k in known if k[0].isalpha()], "docs/functions.md lists what is there"
+        ),
+    )
+
+
+def not_yet(what: str, span: Span) -> ScriptError:
+    return script_error(
+        "PLAN-020",
+        f"{what} cannot be run yet",
+        span,
+        "docs/differences.md lists what is not there yet",
+    )
+
+
+def _no_operator(operator: str, types: Sequence[t.SqlType], span: Span) -> ScriptError:
+    found = " and ".join(str(x.as_nullable) for x in types)
+    return script_error(
+        "PLAN-016", f"'{operator}' does not apply to {found}", span, "a CAST may help"
+    )
+
+
+def _negated(expr: Expr, negated: bool) -> Expr:
+    return Call(expr.type, "NOT", (expr,)) if negated else expr
+
+
+def _fields(expr: Expr, path: Sequence[ast.Identifier]) -> Expr:
+    for part in path:
+        if not isinstance(expr.type, t.RowType):
+            raise script_error(
+                "PLAN-017",
+                f"'{part.name}' is not a field: what stands before it is {expr.type}",
+                part.span,
+            )
+        found = [f for f in expr.type.fields if f.name == part.name]
+        if not found:
+            names = [f.name for f in expr.type.fields]
+            raise script_error(
+                "PLAN-003",
+                f"field '{part.name}' not found",
+                part.span,
+                did_you_mean(part.name, names),
+            )
+        type_ = found[0].type.with_nullable(found[0].type.nullable or expr.type.nullable)
+        expr = Call(type_, "FIELD", (expr, Literal(t.STRING.not_null, part.name)))
+    return expr
+
+
+def cast(expr: Expr, target: t.SqlType, span: Span, safe: bool = False) -> Expr:
+    """CAST, left out where it changes nothing."""
+    if not t.can_cast(expr.type, target):
+        raise script_error(
+            "PLAN-018", f"{expr.type.as_nullable} cannot be cast to {target.as_nullable}", span
+        )
+    nullable = expr.type.nullable or safe
+    if expr.type.same(target):
+        return expr
+    return Call(target.with_nullable(nullable), "TRY_CAST" if safe else "CAST", (expr,))
+
+
+def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list[Expr]]:
+    """Cast all items to their common type. Text that meets a number, a time or a boolean gives way to it."""
+    if not items:
+        raise script_error("PLAN-019", f"{subject} are missing", span)
+    others = [i.type for i in items if not isinstance(i.type, (*t.STRING_TYPES, t.NullType))]
+    giving_way = bool(others) and all(
+        isinstance(o, (t.BooleanType, *t.NUMERIC_TYPES, t.DateType, t.TimeType, *t.TIMESTAMP_TYPES))
+        for o in others
+    )
+    if giving_way and subject.startswith("the arguments"):
+        target = others[0].as_nullable
+        items = [cast(i, target, span) if isinstance(i.type, t.STRING_TYPES) else i for i in items]
+    merged = items[0].type
+    for item in items[1:]:
+        common = t.common_type(merged, item.type)
+        if common is None:
+            raise script_error(
+                "PLAN-019",
+                f"{subject} have no common type: {merged.as_nullable} and {item.type.as_nullable}",
+                span,
+                "a CAST may help",
+            )
+        merged = common
+    return merged, [cast(i, merged, span) for i in items]
+
+
+def arithmetic(operator: str, left: Expr, right: Expr, span: Span) -> Expr:
+    a, b = left.type, right.type
+    nullable = a.nullable or b.nullable
+    if isinstance(a, t.NullType):
+        return arithmetic(operator, cast(left, b.as_nullable, span), right, span)
+    if isinstance(b, t.NullType):
+        return arithmetic(operator, left, cast(right, a.as_nullable, span), span)
+    if isinstance(a, t.NUMERIC_TYPES) and isinstance(b, t.NUMERIC_TYPES):
+        decimals = t.as_decimal(a), t.as_decimal(b)
+        if isinstance(a, t.DecimalType) or isinstance(b, t.DecimalType):
+            first, second = decimals
+            if first is not None and second is not None:
+                result: t.SqlType = t.decimal_result(operator, first, second)
+                pair = (cast(left, first, span), cast(right, second, span))
+                return Call(result.with_nullable(nullable), operator, pair)
+        common = t.common_type(a, b)
+        assert common is not None
+        # Flink: a remainder has the type of the divisor.
+        result = b if operator == "%" and isinstance(b, t.INTEGER_TYPES) else common
+        call = Call(
+            common.with_nullable(nullable),
+            operator,
+            (cast(left, common, span), cast(right, common, span)),
+        )
+        return cast(call, result.with_nullable(nullable), span)
+    temporal = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
+    if operator == "+" and isinstance(a, t.INTERVAL_TYPES) and isinstance(b, temporal):
+        left, right, a, b = right, left, b, a
+    if operator in ("+", "-") and isinstance(a, temporal) and isinstance(b, t.INTERVAL_TYPES):
+        name = "ADD INTERVAL" if operator == "+" else "SUBTRACT INTERVAL"
+        return Call(a.with_nullable(nullable), name, (left, right))
+    raise _no_operator(operator, [a, b], span)
+
+
+# --- literals ------------------------------------------------------------------------------------
+
+
+def _number(node: ast.NumberLiteral, negative: bool = False) -> Literal:
+    sign = "-" if negative else ""
+    if "e" in node.text.lower():
+        return Literal(t.DOUBLE.not_null, float(sign + node.text))
+    value = Decimal(sign + node.text)
+    if "." not in node.text:
+        whole = int(value)
+        if -(2**31) <= whole < 2**31:
+            return Literal(t.INT.not_null, whole)
+        if -(2**63) <= whole < 2**63:
+            return Literal(t.BIGINT.not_null, whole)
+    scale = len(node.text.partition(".")[2])
+    digits = max(len(node.text.replace(".", "").lstrip("0")), scale, 1)
+    if digits > 38:
+        raise script_error("PLAN-021", "this number has more than 38 digits", node.span)
+    return Literal(t.DecimalType(False, digits, scale), value)
+
+
+_TEMPORAL_FORMS = {
+    ast.TemporalKind.DATE: r"\d{4}-\d{1,2}-\d{1,2}",
+    ast.TemporalKind.TIME: r"\d{1,2}:\d{1,2}:\d{1,2}(?:\.(\d{1,9}))?",
+    ast.TemporalKind.TIMESTAMP: r"\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:\d{1,2}(?:\.(\d{1,9}))?",
+}
+
+
+def _temporal(node: ast.TemporalLiteral) -> Literal:
+    matched = re.fullmatch(_TEMPORAL_FORMS[node.kind], node.text)
+    if matched is None:
+        forms = {"DATE": "2020-12-31", "TIME": "23:59:59", "TIMESTAMP": "2020-12-31 23:59:59.123"}
+        raise script_error(
+            "PLAN-022",
+            f"'{node.text}' is not a {node.kind.value}",
+            node.span,
+            f"write it as {node.kind.value} '{forms[node.kind.value]}'",
+        )
+    digits = len(matched[1] or "") if node.kind is not ast.TemporalKind.DATE else 0
+    type_: t.SqlType = {
+        ast.TemporalKind.DATE: t.DateType(False),
+        ast.TemporalKind.TIME: t.TimeType(False, digits),
+        ast.TemporalKind.TIMESTAMP: t.TimestampType(False, digits),
+    }[node.kind]
+    return Literal(type_, node.text)
+
+
+_UNIT_MILLIS = {
+    "WEEK": 604_800_000,
+    "DAY": 86_400_000,
+    "HOUR": 3_600_000,
+    "MINUTE": 60_000,
+    "SECOND": 1000,
+}
+_UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+
+
+def _interval(node: ast.IntervalLiteral) -> Literal:
+    sign = -1 if node.negative else 1
+    text = node.text.strip()
+    if text[:1] in "+-":
+        sign, text = (-sign if text[0] == "-" else sign), text[1:].strip()
+    numbers = re.findall(r"\d+(?:\.\d+)?", text)
+    months, millis = node.unit in _UNIT_MONTHS, list(_UNIT_MILLIS)
+    units = list(_UNIT_MONTHS) if months else millis
+    last = node.to_unit or node.unit
+    wanted = [
+        u
+        for u in units[units.index(node.unit) : units.index(last) + 1]
+        if u not in ("QUARTER", "WEEK")
+    ]
+    wanted = wanted or [node.unit]
+    if len(numbers) != len(wanted) or re.sub(r"[\d.\s:\-]", "", text):
+        raise script_error(
+            "PLAN-022",
+            f"'{node.text}' is not an interval of {' TO '.join((wanted[0], wanted[-1]))}",
+            node.span,
+        )
+    factors = _UNIT_MONTHS if months else _UNIT_MILLIS
+    total = sum(Decimal(n) * factors[u] for n, u in zip(numbers, wanted, strict=True))
+    type_: t.SqlType = t.YearMonthIntervalType(False) if months else t.DayTimeIntervalType(False)
+    return Literal(type_, sign * int(total))
+
+
+__all__ = ["Relation", "Scope", "arithmetic", "cast", "not_yet"]

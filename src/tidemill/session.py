@@ -1,0 +1,191 @@
+"""Session: the façade that the command line, notebooks and Python programs share.
+
+    from tidemill import Session
+    s = Session()
+    s.execute("CREATE TABLE orders (…) WITH ('connector' = 'kafka', …)")
+    job = s.execute("INSERT INTO totals SELECT …")
+    s.table("orders").filter("amount > 10")      # a streaming DataFrame
+
+In: SQL text. Out: running jobs, or DataFrames. Spark starts with the first statement that needs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidemill.errors import Source, script_error, usage_error
+from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.sql import ast, parse_script, read_script
+from tidemill.tables.catalog import Connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidemill.spark.runner import Rows, RunningJob
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Tables, settings and jobs over one SparkSession.
+
+    `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
+    `master`, `checkpoint`: as on the command line. `settings`: Flink's keys, beating SET.
+    Further keyword arguments are Spark settings with underscores for dots: `spark_driver_memory="4g"`.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        master: str | None = None,
+        checkpoint: str | Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
+        conf: Mapping[str, str] | None = None,
+        rows: Rows | None = None,
+        rows_style: str = "cells",
+        **spark_conf: str,
+    ) -> None:
+        self.environment = Environment(overrides=dict(settings or {}))
+        self.jobs: list[RunningJob] = []
+        self._given = spark
+        self._spark: SparkSession | None = None
+        self._master = master
+        self._checkpoint = None if checkpoint is None else str(checkpoint)
+        self._variables = dict(variables or {})
+        self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
+        self._rows = rows
+        self._rows_style = rows_style
+        self._names: set[str] = set()
+
+    # --- Spark -------------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> SparkSession:
+        """The SparkSession that jobs run in; starting it takes a few seconds."""
+        if self._spark is None:
+            from tidemill.spark.engine import attach, create_spark
+
+            if self._given is not None:
+                self._spark = attach(self._given, self._conf)
+            else:
+                self._spark = create_spark(self._master, self._conf)
+        return self._spark
+
+    def close(self) -> None:
+        """Stop all jobs, and Spark if this session started it."""
+        for job in self.jobs:
+            if job.is_active:
+                job.stop()
+        if self._spark is not None and self._given is None:
+            self._spark.stop()
+        self._spark = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- statements --------------------------------------------------------------------------
+
+    def adapt_tables(self, change: Any) -> None:
+        """Apply a change to the connector of every table that is created from now on."""
+        previous = self.environment.adapt
+
+        def both(connector: Connector) -> Connector:
+            return change(previous(connector))  # type: ignore[no-any-return]
+
+        self.environment.adapt = both
+
+    def compile(self, script: ast.Script) -> list[Job | Text]:
+        """Bind every statement, without running anything."""
+        return [answer for _, answer in compile_script(script, self.environment)]
+
+    def execute(self, sql: str, *, name: str = "session") -> list[RunningJob | str]:
+        """Run statements; each INSERT starts a job (and waits for it under `table.dml-sync`)."""
+        script = parse_script(Source("<sql>", sql), self._variables)
+        return self.start_all(self.compile(script), name)
+
+    def run_script(self, *paths: str | Path) -> list[RunningJob | str]:
+        """Run files as one script; a job's name comes from the first of them."""
+        if not paths:
+            raise usage_error("CLI-001", "no script given")
+        script = parse_script([read_script(p) for p in paths], self._variables)
+        return self.start_all(self.compile(script), Path(paths[0]).stem)
+
+    def start_all(self, answers: Sequence[Job | Text], name: str) -> list[RunningJob | str]:
+        return list(self.start_each(answers, name))
+
+    def start_each(self, answers: Sequence[Job | Text], name: str) -> Iterator[RunningJob | str]:
+        """Start jobs in order; each is given as soon as it runs."""
+        self._check_checkpoints([a for a in answers if isinstance(a, Job)], name)
+        for answer in answers:
+            if isinstance(answer, Text):
+                yield answer.text
+                continue
+            job = self.start(answer, name)
+            yield job
+            if answer.settings.get("table.dml-sync") is True:
+                job.wait()
+                failure = job.failure()
+                if failure is not None:
+                    raise failure
+
+    def start(self, job: Job, name: str) -> RunningJob:
+        from tidemill.spark.runner import Runner
+
+        chosen = job.settings.get("execution.checkpointing.dir")
+        root = self._checkpoint or (str(chosen) if chosen else None)
+        runner = Runner(self.spark, root, self._rows, self._rows_style)
+        running = runner.start(job, self._job_name(job, name))
+        self.jobs.append(running)
+        return running
+
+    @staticmethod
+    def _job_name(job: Job, name: str) -> str:
+        return str(job.settings.get("pipeline.name") or name)
+
+    def _check_checkpoints(self, jobs: Iterable[Job], name: str) -> None:
+        """Two jobs must not share a checkpoint: their state would be mixed."""
+        for job in jobs:
+            if not self._checkpoint and not job.settings.get("execution.checkpointing.dir"):
+                continue
+            place = f"{self._job_name(job, name)}/{job.target}"
+            if place in self._names:
+                raise script_error(
+                    "PLAN-063",
+                    f"two jobs of this script would share the checkpoint '{place}'",
+                    job.span,
+                    "SET another 'pipeline.name' before the second INSERT, or put both into one STATEMENT SET",
+                )
+            self._names.add(place)
+
+    # --- DataFrames --------------------------------------------------------------------------
+
+    def table(self, name: str) -> DataFrame:
+        """A table or view as a streaming DataFrame: its columns, and `_kind` (0 +I, 1 -U, 2 +U, 3 -D)."""
+        from tidemill.spark.lower import Lowering, with_kind
+        from tidemill.spark.runner import DEFAULT_MAX_ROWS
+
+        source = Source("<table>", name)
+        query = parse_script(Source("<table>", f"SELECT * FROM `{name.replace('`', '``')}`"), {})
+        statement = query.statements[0]
+        assert isinstance(statement, ast.QueryStatement)
+        answer = self.environment.apply(statement)
+        assert isinstance(answer, Job), source
+        root, modes = answer.roots[0], answer.modes[0]
+        lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, lambda table: lambda what, n: None)
+        frame = with_kind(lowering.lower(root.input))
+        return frame.toDF(*(c.name for c in root.input.columns), "_kind")
+
+    # --- waiting -----------------------------------------------------------------------------
+
+    def wait_ready(self, jobs: Sequence[RunningJob], poll_seconds: float = 0.05) -> None:
+        """Return when the start offsets of all tables are fixed, or a job has ended."""
+        while not all(j.is_ready() or not j.is_active for j in jobs):
+            time.sleep(poll_seconds)

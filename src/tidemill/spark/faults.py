@@ -1,0 +1,69 @@
+"""Failures of running jobs as diagnostics.
+
+Java and Python workers put `TIDEMILL{"code":…}` into the message of what they throw (`io.tidemill.Fault`,
+`RecordFault`); Spark wraps that many times over, so it is looked for anywhere in the text of the outermost failure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tidemill.errors import Diagnostic, JobError, Span
+
+_MARK = "TIDEMILL{"
+
+
+class RecordFault(Exception):
+    """Raised in a Python worker; only its text reaches the driver."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        payload = {"code": code, "message": message, "hint": hint}
+        super().__init__("TIDEMILL" + json.dumps(payload, ensure_ascii=True))
+
+
+# What Spark says of a broken run, as (pattern, code, message, hint); first match wins.
+_KNOWN = (
+    (
+        r"cannot cast '(.*?)' to ([A-Z_]+(?:\(\d+(?:, \d+)?\))?)",
+        "RUN-020",
+        "cannot cast '{1}' to {2}",
+        "TRY_CAST gives NULL instead",
+    ),
+    (
+        r"division by zero",
+        "RUN-021",
+        "division by zero",
+        "guard it: CASE WHEN d <> 0 THEN n / d END, or NULLIF(d, 0)",
+    ),
+    (
+        r"OutOfMemoryError",
+        "RUN-022",
+        "Spark ran out of memory",
+        "give it more: --conf spark.driver.memory=4g",
+    ),
+    (
+        r"No space left on device",
+        "RUN-023",
+        "no space left on the disk",
+        "free some, or choose another --checkpoint",
+    ),
+)
+
+
+def diagnose(text: str, job: str, span: Span | None = None) -> JobError | None:
+    """The diagnostic hidden in a failure's text, if it is one of the expected kinds."""
+    at = text.find(_MARK)
+    if at >= 0:
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text, at + len("TIDEMILL"))
+            return JobError([Diagnostic(found["code"], found["message"], span, found.get("hint"))])
+        except (json.JSONDecodeError, KeyError):
+            pass
+    for pattern, code, message, hint in _KNOWN:
+        matched = re.search(pattern, text)
+        if matched:
+            for index, group in enumerate(matched.groups(), 1):
+                message = message.replace(f"{{{index}}}", group)
+            return JobError([Diagnostic(code, f"job '{job}': {message}", span, hint)])
+    return None

@@ -1,0 +1,83 @@
+"""What a running job has done, out of Spark's progress reports.
+
+In: the reports of one query, some perhaps seen twice. Out: totals and the latest rates, in the words of the script.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Progress:
+    """Adds up reports; each batch counts once."""
+
+    batches: int = 0
+    rows_in: dict[str, int] = field(default_factory=dict)
+    rows_out: int = 0
+    rate_in: float = 0.0
+    rate_out: float = 0.0
+    lag: int | None = None
+    batch_ms: int = 0
+    state_rows: int | None = None
+    _last: int = -1
+
+    def add(self, reports: Iterable[Mapping[str, Any]]) -> None:
+        for report in reports:
+            if int(report["batchId"]) > self._last:
+                self._add(report)
+
+    def _add(self, report: Mapping[str, Any]) -> None:
+        duration = int(report.get("durationMs", {}).get("triggerExecution", 0))
+        if "addBatch" not in report.get("durationMs", {}):
+            return  # a report of waiting, not of a batch
+        self._last = int(report["batchId"])
+        self.batches += 1
+        self.batch_ms = duration
+        rows = 0
+        lag = None
+        for source in report.get("sources", []):
+            number = int(source.get("numInputRows") or 0)
+            name = table_of(source)
+            self.rows_in[name] = self.rows_in.get(name, 0) + number
+            rows += number
+            found = (source.get("metrics") or {}).get("lag")
+            if found is not None:
+                lag = (lag or 0) + int(found)
+        written = max(0, int(report.get("sink", {}).get("numOutputRows") or 0))
+        self.rows_out += written
+        seconds = max(duration, 1) / 1000
+        self.rate_in, self.rate_out, self.lag = rows / seconds, written / seconds, lag
+        operators = report.get("stateOperators", [])
+        if operators:
+            self.state_rows = sum(int(o.get("numRowsTotal") or 0) for o in operators)
+
+    @property
+    def total_in(self) -> int:
+        return sum(self.rows_in.values())
+
+    def line(self) -> str:
+        """One line for a terminal or a log."""
+        parts = [f"{name} {count:,} in" for name, count in sorted(self.rows_in.items())]
+        parts.append(f"{self.rows_out:,} out")
+        parts.append(f"{self.rate_in:,.0f} rows/s in, {self.rate_out:,.0f} out")
+        if self.lag is not None:
+            parts.append(f"lag {self.lag:,}")
+        parts.append(f"batch {self.batch_ms:,} ms")
+        if self.state_rows is not None:
+            parts.append(f"state {self.state_rows:,} rows")
+        return " | ".join(parts)
+
+
+def table_of(source: Mapping[str, Any]) -> str:
+    """The kernel's sources describe themselves as `tidemill-kafka[table]`."""
+    text = str(source.get("description", ""))
+    return text.partition("[")[2].rstrip("]") or text
+
+
+def as_reports(raw: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """PySpark gives progress objects; their JSON is the stable form."""
+    return [r if isinstance(r, Mapping) else json.loads(r.json) for r in raw]

@@ -1,0 +1,341 @@
+"""Jobs: a plan becomes a streaming query with a checkpoint, is watched, and ends.
+
+In: a `Job` and where its checkpoint lives. Out: a `RunningJob`. Law: a job's checkpoint says for which zone it was made
+and keeps it; whatever stops a query is told as a diagnostic, or as a fault of ours with its whole text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any
+
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tidemill.changelog import RowKind
+from tidemill.errors import Diagnostic, JobError, job_error
+from tidemill.plan import nodes
+from tidemill.plan.environment import Job
+from tidemill.plan.modes import Modes
+from tidemill.plan.scope import not_yet
+from tidemill.spark.faults import diagnose
+from tidemill.spark.lower import Lowering
+from tidemill.spark.progress import as_reports
+from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
+from tidemill.spark.source import kafka_spec
+from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
+from tidemill.tables.catalog import Table
+from tidemill.tables.kafka import TopicTable
+from tidemill.types import Field
+
+DEFAULT_MAX_ROWS = 1_000_000
+TEXT_MAX_ROWS = 50_000
+"""Rows per batch where every row is collected and printed."""
+CONNECT_TIMEOUT_MS = 10_000
+
+Rows = Callable[[tuple[Field, ...], list[tuple[RowKind, str]]], None]
+"""Takes the rows of a top-level SELECT, as rendered text, batch by batch."""
+
+
+class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
+    """Losses by name, added up over tasks."""
+
+    def zero(self, value: dict[str, int]) -> dict[str, int]:
+        return {}
+
+    def addInPlace(self, left: dict[str, int], right: dict[str, int]) -> dict[str, int]:  # noqa: N802
+        for name, number in right.items():
+            left[name] = left.get(name, 0) + number
+        return left
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """Counts in a worker what the driver shows; travels with the function that uses it."""
+
+    table: str
+    accumulator: Any = field(hash=False, compare=False)
+
+    def __call__(self, name: str, number: int) -> None:
+        self.accumulator.add({f"{self.table}: {name}": number})
+
+
+@dataclass
+class RunningJob:
+    job: Job
+    name: str
+    query: StreamingQuery
+    checkpoint: str
+    kafka_sources: int
+    dropped: Any
+    spark: SparkSession
+
+    def is_ready(self) -> bool:
+        """Whether the start offsets of all its tables are fixed."""
+        starts = self.spark._jvm.io.tidemill.kafka.Starts
+        return int(starts.fixed(self.checkpoint)) >= self.kafka_sources
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.query.isActive)
+
+    def reports(self) -> list[Mapping[str, Any]]:
+        """Spark's latest progress reports, oldest first."""
+        return as_reports(self.query.recentProgress)
+
+    def losses(self) -> dict[str, int]:
+        return dict(self.dropped.value)
+
+    def failure(self) -> JobError | None:
+        """Why the query ended, if it did not end well."""
+        error = self.query.exception()
+        if error is None:
+            return None
+        text = str(error)
+        known = diagnose(text, self.name, self.job.span)
+        if known is not None:
+            return known
+        fault = JobError(
+            [Diagnostic("RUN-099", f"job '{self.name}' failed: {_first_line(text)}", self.job.span)]
+        )
+        fault.__cause__ = error
+        return fault
+
+    def stop(self) -> None:
+        self.query.stop()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return (
+            bool(self.query.awaitTermination(timeout))
+            if timeout
+            else bool(self.query.awaitTermination())
+        )
+
+
+def machine_zone() -> str:
+    """The machine's time zone by name: TZ, or what /etc/localtime points at."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    if named:
+        return named
+    target = os.path.realpath("/etc/localtime")
+    return target.split("zoneinfo/", 1)[1] if "zoneinfo/" in target else "UTC"
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else "no reason given"
+
+
+# --- before a job starts -------------------------------------------------------------------------
+
+
+def check_tables(spark: SparkSession, job: Job) -> None:
+    """Reach the brokers and find the source topics, so that a slip is told before anything runs."""
+    admin = spark._jvm.io.tidemill.kafka.Admin
+    seen: set[tuple[str, tuple[str, ...], str | None]] = set()
+    for table, is_source in _kafka_tables(job):
+        connector = table.connector
+        assert isinstance(connector, TopicTable)
+        key = (connector.bootstrap_servers, connector.topics, connector.topic_pattern)
+        if key in seen:
+            continue
+        seen.add(key)
+        spec = json.dumps(kafka_spec(table, None))
+        try:
+            found = json.loads(admin.describeTopics(spec, CONNECT_TIMEOUT_MS))
+        except Exception as error:
+            known = diagnose(str(error), table.name, table.span)
+            if known is None:
+                raise
+            raise known from None
+        missing = found["missing"]
+        if is_source and (missing or not found["topics"]):
+            what = (
+                f"topic '{missing[0]}'"
+                if missing
+                else f"a topic that matches '{connector.topic_pattern}'"
+            )
+            raise job_error(
+                "RUN-002",
+                f"{what} of table '{table.name}' does not exist at {connector.bootstrap_servers}",
+                f"create it: tidemill topic create {missing[0] if missing else 'NAME'}"
+                f" --bootstrap {connector.bootstrap_servers}",
+                table.span,
+            )
+
+
+def _kafka_tables(job: Job) -> list[tuple[Table, bool]]:
+    found = []
+    for root in job.roots:
+        for node in nodes.walk(root):
+            if isinstance(node, nodes.Scan) and isinstance(node.table.connector, TopicTable):
+                found.append((node.table, True))
+            if isinstance(node, nodes.Sink) and isinstance(node.table.connector, TopicTable):
+                found.append((node.table, False))
+    return found
+
+
+# --- starting ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Runner:
+    """Starts jobs in one SparkSession."""
+
+    spark: SparkSession
+    checkpoint_root: str | None = None
+    rows: Rows | None = None
+    rows_style: str = "cells"
+    parallelism: int | None = None
+
+    def start(self, job: Job, name: str) -> RunningJob:
+        checkpoint = self.checkpoint(job, name)
+        self._configure(job, checkpoint)
+        check_tables(self.spark, job)
+        dropped = self.spark.sparkContext.accumulator({}, _Counts())
+        style = _text_sink(job)
+        max_rows = TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
+
+        def frame(root: nodes.Sink | nodes.Collect, modes: Modes) -> DataFrame:
+            lowering = Lowering(self.spark, modes, max_rows, lambda table: _Counter(table, dropped))
+            return lowering.lower(root.input)
+
+        frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
+        writer = self._writer(job, frames)
+        writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
+        if is_bounded(job):
+            writer = writer.trigger(availableNow=True)
+        else:
+            interval = job.settings.get("execution.checkpointing.interval")
+            millis = int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
+            writer = writer.trigger(processingTime=f"{millis} milliseconds")
+        query = writer.start()
+        sources = sum(is_source for _, is_source in _kafka_tables(job))
+        return RunningJob(
+            job, f"{name}/{job.target}", query, checkpoint, sources, dropped, self.spark
+        )
+
+    def checkpoint(self, job: Job, name: str) -> str:
+        if self.checkpoint_root is None:
+            return Path(tempfile.mkdtemp(prefix="tidemill-checkpoint-")).as_uri()
+        root = self.checkpoint_root
+        if "://" not in root and not root.startswith("file:"):
+            root = Path(root).resolve().as_uri()
+        return f"{root.rstrip('/')}/{name}/{job.target}"
+
+    def _configure(self, job: Job, checkpoint: str) -> None:
+        zone = str(job.settings.get("table.local-time-zone") or machine_zone())
+        stored = self._stored(checkpoint)
+        if stored.get("time_zone", zone) != zone:
+            raise job_error(
+                "RUN-030",
+                f"the checkpoint was made with 'table.local-time-zone' = '{stored['time_zone']}', not '{zone}'",
+                "set the old zone, or start with another --checkpoint",
+                job.span,
+            )
+        if not stored:
+            self._store(checkpoint, {"time_zone": zone})
+        parallelism = job.settings.get("parallelism.default") or self.parallelism
+        cores = self.spark.sparkContext.defaultParallelism
+        self.spark.conf.set("spark.sql.session.timeZone", zone)
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
+
+    def _stored(self, checkpoint: str) -> dict[str, Any]:
+        """What the job wrote beside Spark's own files when it first started."""
+        path, system = self._hadoop(checkpoint)
+        if not system.exists(path):
+            return {}
+        stream = system.open(path)
+        try:
+            text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return dict(json.loads(text))
+
+    def _store(self, checkpoint: str, facts: Mapping[str, Any]) -> None:
+        path, system = self._hadoop(checkpoint)
+        stream = system.create(path, True)
+        try:
+            stream.write(bytearray(json.dumps(facts).encode()))
+        finally:
+            stream.close()
+
+    def _hadoop(self, checkpoint: str) -> tuple[Any, Any]:
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
+        return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+
+    def _writer(self, job: Job, frames: list[DataFrame]) -> Any:
+        root = job.roots[0]
+        sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
+        if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
+            records = [
+                kafka_records(f, s, i) for i, (f, s) in enumerate(zip(frames, sinks, strict=True))
+            ]
+            whole = records[0]
+            for part in records[1:]:
+                whole = whole.unionAll(part)
+            spec = kafka_sink_spec([s.table for s in sinks])
+            return whole.writeStream.format("tidemill-kafka").option("spec", spec)
+        if len(job.roots) > 1:
+            raise not_yet("a STATEMENT SET whose sinks are not all Kafka tables", job.span)
+        if isinstance(root, nodes.Sink) and isinstance(root.table.connector, BlackholeTable):
+            return frames[0].writeStream.format("noop")
+        if isinstance(root, nodes.Sink):
+            assert isinstance(root.table.connector, PrintTable)
+            lines = rendered(frames[0], root.input.columns, "row")
+            return lines.writeStream.foreachBatch(_Printer(root.table.connector))
+        assert self.rows is not None
+        take, fields = self.rows, root.columns
+        lines = rendered(frames[0], fields, self.rows_style)
+
+        def deliver(batch: DataFrame, _: int) -> None:
+            take(fields, [(RowKind(r[0]), r[1]) for r in batch.collect()])
+
+        return lines.writeStream.foreachBatch(deliver)
+
+
+def _text_sink(job: Job) -> bool:
+    return any(
+        isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
+    )
+
+
+def is_bounded(job: Job) -> bool:
+    """Whether the job ends by itself."""
+    for root in job.roots:
+        for node in nodes.walk(root):
+            if not isinstance(node, nodes.Scan):
+                continue
+            match node.table.connector:
+                case TopicTable() as kafka if not kafka.bounded.is_bounded:
+                    return False
+                case DatagenTable() as datagen if datagen.total_rows is None:
+                    return False
+    return True
+
+
+_PRINTING = threading.Lock()
+
+
+class _Printer:
+    """The `print` sink: on the driver, one line per row."""
+
+    def __init__(self, table: PrintTable) -> None:
+        self._prefix = f"{table.identifier}> " if table.identifier else ""
+        self._to_stderr = table.standard_error
+
+    def __call__(self, batch: DataFrame, _: int) -> None:
+        stream: IO[str] = sys.stderr if self._to_stderr else sys.stdout
+        with _PRINTING:
+            for kind, text in batch.collect():
+                stream.write(f"{self._prefix}{RowKind(kind).symbol}{text}\n")
+            stream.flush()

@@ -1,0 +1,262 @@
+"""Sinks: the rows of a job on their way out. In: DataFrames with columns c0… and maybe `_kind`, one per sink.
+Out: one DataFrame for the kernel's Kafka sink, or text lines for `print` and top-level SELECT.
+
+Law: an upsert table gets a record per insert or update-after and a tombstone per delete (or update-before that arrives);
+an append table gets inserts only, which the planner has made sure of.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+from tidemill.changelog import KIND_COLUMN, RowKind
+from tidemill.errors import TidemillError
+from tidemill.plan import nodes
+from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.expressions import column_name
+from tidemill.spark.faults import RecordFault
+from tidemill.spark.lower import with_kind
+from tidemill.tables.catalog import Metadata, Table
+from tidemill.tables.kafka import TopicTable
+from tidemill.tables.upsert_kafka import UpsertKafkaTable
+from tidemill.types import Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The kernel sink's columns that a table's writable metadata fills.
+_METADATA_COLUMNS: dict[str, tuple[str, str]] = {
+    "topic": ("topic", "STRING"),
+    "headers": ("headers", "MAP<STRING, BINARY>"),
+    "timestamp": ("timestamp", "TIMESTAMP"),
+}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One side of a record: a format over some of the sink's columns."""
+
+    format: str
+    options: Mapping[str, object] = field(hash=False)
+    fields: tuple[Field, ...]
+    columns: tuple[str, ...]
+
+    def encoder(self) -> Any:
+        module = importlib.import_module(f"tidemill.formats.{self.format}")
+        return module.encoder(self.fields, self.options)
+
+
+@dataclass(frozen=True)
+class Encode:
+    """Rows to records, in a Python worker: (c0…, _kind?, kernel columns…) → (key?, value, kernel columns…)."""
+
+    table: str
+    value: Encoding
+    key: Encoding | None
+    kept: tuple[str, ...]
+    required: tuple[tuple[str, str], ...]
+    """Columns that are NOT NULL, with their names in the script."""
+    deletes: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        value_encoder = self.value.encoder()
+        key_encoder = self.key.encoder() if self.key else None
+        names = [*(["key"] if self.key else []), "value", *self.kept]
+        for batch in batches:
+            self._check(batch)
+            columns = []
+            if key_encoder is not None and self.key is not None:
+                columns.append(self._encode(key_encoder, self.key, batch))
+            columns.append(self._values(value_encoder, batch))
+            columns += [batch.column(k) for k in self.kept]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def _values(self, encoder: Any, batch: pa.RecordBatch) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        encoded = self._encode(encoder, self.value, batch)
+        if not self.deletes:
+            return encoded
+        gone = pa.array([int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)], pa.int8())
+        is_delete = pc.is_in(batch.column(KIND_COLUMN), gone)
+        return pc.if_else(is_delete, pa.scalar(None, encoded.type), encoded)
+
+    def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch) -> Any:
+        try:
+            return encoder.encode([batch.column(c) for c in side.columns])
+        except TidemillError as error:
+            found = error.diagnostics[0]
+            raise RecordFault(
+                found.code, f"table '{self.table}': {found.message}", found.hint
+            ) from None
+
+    def _check(self, batch: pa.RecordBatch) -> None:
+        for column, name in self.required:
+            if batch.column(column).null_count:
+                raise RecordFault(
+                    "RUN-011",
+                    f"Column '{name}' is NOT NULL, however, a null value is being written into it"
+                    f" (table '{self.table}')",
+                    f"filter such rows out: WHERE {name} IS NOT NULL",
+                )
+
+
+def kafka_records(frame: DataFrame, sink: nodes.Sink, index: int) -> DataFrame:
+    """The sink's rows as (sink, topic?, key, value, headers?, timestamp?) for the kernel."""
+    table = sink.table
+    connector, schema = table.connector, table.schema
+    assert isinstance(connector, TopicTable)
+    place = {c.name: column_name(i) for i, c in enumerate(schema.writable)}
+    value = Encoding(
+        connector.value_format.name,
+        connector.value_format.options,
+        connector.value_fields(schema),
+        tuple(place[c] for c, _ in connector.value_columns),
+    )
+    key = None
+    if connector.key_format is not None:
+        key = Encoding(
+            connector.key_format.name,
+            connector.key_format.options,
+            connector.key_fields(schema),
+            tuple(place[c] for c, _ in connector.key_columns),
+        )
+    deletes = isinstance(connector, UpsertKafkaTable) and KIND_COLUMN in frame.columns
+    written = [c for c in schema.metadata if not c.virtual]
+    kept = {_METADATA_COLUMNS[c.key]: c for c in written}
+    prepared = frame.select(
+        *(n for n in frame.columns if n != KIND_COLUMN or deletes),
+        *(
+            f.expr(f"CAST({place[column.name]} AS {ddl})").alias(name)
+            for (name, ddl), column in kept.items()
+        ),
+    )
+    names = tuple(name for name, _ in kept)
+    required = tuple(
+        (place[c.name], c.name)
+        for c in schema.writable
+        if not c.type.nullable and not isinstance(c, Metadata)
+    )
+    encode = Encode(table.name, value, key, names, required, deletes)
+    output = s.StructType(
+        [
+            *([s.StructField("key", s.BinaryType())] if key else []),
+            s.StructField("value", s.BinaryType()),
+            *(prepared.schema[n] for n in names),
+        ]
+    )
+    records = map_in_arrow(prepared, encode, output)
+    columns = [f.lit(index).alias("sink")]
+    for name, ddl in (
+        ("topic", "STRING"),
+        ("key", "BINARY"),
+        ("value", "BINARY"),
+        ("headers", "MAP<STRING, BINARY>"),
+        ("timestamp", "TIMESTAMP"),
+    ):
+        present = name in records.columns
+        columns.append((f.col(name) if present else f.expr(f"CAST(NULL AS {ddl})")).alias(name))
+    return records.select(*columns)
+
+
+def kafka_sink_spec(tables: Sequence[Table]) -> str:
+    sinks = []
+    for table in tables:
+        connector = table.connector
+        assert isinstance(connector, TopicTable)
+        sinks.append(
+            {
+                "table": table.name,
+                "topic": connector.topics[0] if connector.has_one_topic else None,
+                "properties": dict(connector.properties),
+                "guarantee": connector.delivery_guarantee.value,
+            }
+        )
+    return json.dumps({"sinks": sinks})
+
+
+# --- rows as text --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Render:
+    """Rows to text, in a Python worker: (c0…, _kind) → (_kind, text or JSON)."""
+
+    fields: tuple[Field, ...]
+    style: str
+    """`json`: one JSON object; `row`: Flink's `[a, b]`; `cells`: a JSON array of texts."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from tidemill.formats import json as json_format
+
+        encoder = json_format.encoder(self.fields, {}) if self.style == "json" else None
+        for batch in batches:
+            columns = [batch.column(i) for i in range(len(self.fields))]
+            if encoder is not None:
+                lines = encoder.encode(columns).cast(pa.string())
+            else:
+                rows = (
+                    zip(*(c.to_pylist() for c in columns), strict=True)
+                    if columns
+                    else [()] * len(batch)
+                )
+                texts = ([plain_text(v) for v in row] for row in rows)
+                if self.style == "row":
+                    lines = pa.array(["[" + ", ".join(t) + "]" for t in texts], pa.string())
+                else:
+                    lines = pa.array(
+                        [json.dumps(t, ensure_ascii=False) for t in texts], pa.string()
+                    )
+            yield pa.RecordBatch.from_arrays(
+                [batch.column(KIND_COLUMN), lines], names=["kind", "text"]
+            )
+
+
+def plain_text(value: object) -> str:
+    """A value as Flink's Row prints it."""
+    import datetime
+
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case datetime.datetime():
+            shown = value.replace(tzinfo=None).isoformat()
+            text = shown.rstrip("0") if "." in shown else shown
+            return text + ("Z" if value.tzinfo else "")
+        case bytes():
+            return "[" + ", ".join(str(b - 256 if b > 127 else b) for b in value) + "]"
+        case dict():
+            inner = ", ".join(plain_text(v) for v in value.values())
+            return f"+I[{inner}]"
+        case list() if value and all(isinstance(v, tuple) for v in value):
+            return "{" + ", ".join(f"{plain_text(k)}={plain_text(v)}" for k, v in value) + "}"
+        case list():
+            return "[" + ", ".join(plain_text(v) for v in value) + "]"
+        case float():
+            from tidemill.formats.java_text import print_double
+
+            return print_double(value)
+    return str(value)
+
+
+def rendered(frame: DataFrame, fields: Sequence[Field], style: str) -> DataFrame:
+    schema = s.StructType(
+        [s.StructField("kind", s.ByteType()), s.StructField("text", s.StringType())]
+    )
+    render = Render(tuple(fields), style)
+    return map_in_arrow(with_kind(frame), render, schema)

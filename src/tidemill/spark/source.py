@@ -1,0 +1,247 @@
+"""Scans: a table becomes a streaming DataFrame with columns c0, c1, … in the order that the plan asks for.
+
+Kafka: the kernel's source gives records, `Decode` turns them into columns, Arrow batch by Arrow batch.
+Law: a record that cannot be decoded stops the job with its address; nothing is dropped without being counted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+from tidemill.formats import BadRecord, Decoded
+from tidemill.plan import nodes
+from tidemill.plan.expressions import Call, Input
+from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.expressions import column_name, to_sql
+from tidemill.spark.faults import RecordFault
+from tidemill.spark.types import spark_schema
+from tidemill.tables.catalog import Metadata, Physical, Table
+from tidemill.tables.kafka import TopicTable
+from tidemill.types import Field, SqlType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Metadata keys of a Kafka table and the kernel's columns for them.
+KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
+    "topic": ("topic", s.StringType()),
+    "partition": ("partition", s.IntegerType()),
+    "headers": ("headers", s.MapType(s.StringType(), s.BinaryType())),
+    "leader-epoch": ("leader_epoch", s.IntegerType()),
+    "offset": ("offset", s.LongType()),
+    "timestamp": ("timestamp", s.TimestampType()),
+    "timestamp-type": ("timestamp_type", s.StringType()),
+}
+
+Count = Callable[[str, int], None]
+
+
+def kafka_spec(table: Table, max_rows_per_batch: int | None) -> dict[str, Any]:
+    """The kernel source's JSON spec."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    startup, bounded = connector.effective_startup, connector.bounded
+    interval = connector.discovery_interval
+    return {
+        "table": table.name,
+        "properties": dict(connector.properties),
+        **_topics(connector),
+        "startup": _position(startup),
+        "bounded": _position(bounded),
+        "discoveryIntervalMs": int(interval.total_seconds() * 1000) if interval else 0,
+        "maxRowsPerBatch": max_rows_per_batch,
+    }
+
+
+def _topics(connector: TopicTable) -> dict[str, Any]:
+    if connector.topics:
+        return {"topics": list(connector.topics)}
+    return {"topicPattern": connector.topic_pattern}
+
+
+def _position(position: Any) -> dict[str, Any]:
+    return {
+        "mode": position.mode.value,
+        "timestampMillis": position.timestamp_millis,
+        "offsets": {str(k): v for k, v in position.offsets.items()},
+    }
+
+
+@dataclass(frozen=True)
+class Side:
+    """The key or the value of a record: how to read it, and which columns it gives."""
+
+    format: str
+    options: Mapping[str, object] = field(hash=False)
+    fields: tuple[Field, ...]
+    wanted: tuple[str, ...]
+    option_prefix: str
+
+    def decoder(self) -> Any:
+        return importlib.import_module(f"tidemill.formats.{self.format}").decoder(
+            self.fields, self.options, self.wanted
+        )
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Records to rows, in a Python worker: (key?, value, topic, partition, offset, …) → (physical…, kernel columns…)."""
+
+    table: str
+    value: Side
+    key: Side | None
+    kept: tuple[str, ...]
+    """Kernel columns that metadata columns are made of."""
+    names: tuple[str, ...]
+    count: Count = field(hash=False, compare=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        value_decoder = self.value.decoder()
+        key_decoder = self.key.decoder() if self.key else None
+        for batch in batches:
+            value = value_decoder.decode(batch.column("value"))
+            self._check(value, self.value, batch)
+            origin = value.records
+            if key_decoder is None or self.key is None:
+                columns = list(value.columns)
+            else:
+                key = key_decoder.decode(batch.column("key"))
+                self._check(key, self.key, batch)
+                columns, origin = _cross(key, value, batch.num_rows)
+            for name in self.kept:
+                column = batch.column(name)
+                columns.append(column if origin is None else column.take(origin))
+            yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
+
+    def _check(self, decoded: Decoded, side: Side, batch: pa.RecordBatch) -> None:
+        for name, number in decoded.dropped.items():
+            self.count(name, number)
+        if decoded.bad:
+            raise self._fault(decoded.bad[0], side, batch)
+
+    def _fault(self, bad: BadRecord, side: Side, batch: pa.RecordBatch) -> RecordFault:
+        topic, partition, offset = (
+            batch.column(name)[bad.index].as_py() for name in ("topic", "partition", "offset")
+        )
+        place = f"table '{self.table}', topic '{topic}', partition {partition}, offset {offset}"
+        where = f", field '{bad.field}'" if bad.field else ""
+        return RecordFault(
+            "RUN-010",
+            f"a record cannot be read as {side.format}: {place}{where}: {bad.reason}",
+            _hint(bad, side),
+        )
+
+
+def _hint(bad: BadRecord, side: Side) -> str:
+    skip = f"'{side.option_prefix}ignore-parse-errors' = 'true' makes such fields NULL and skips such records"
+    if bad.field and "yyyy-MM-dd" in bad.reason:
+        return (
+            f"'{side.option_prefix}timestamp-format.standard' = 'ISO-8601' reads times with a 'T'; epoch numbers need a"
+            f" BIGINT column and TO_TIMESTAMP_LTZ; {skip}"
+        )
+    return skip
+
+
+def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:
+    """Every row of a record's key with every row of its value: no key row, no row at all."""
+    import pyarrow as pa
+
+    if key.records is None and value.records is None:
+        return [*key.columns, *value.columns], None
+    by_record: list[list[int]] = [[] for _ in range(records)]
+    key_records = range(records) if key.records is None else key.records.to_pylist()
+    for row, record in enumerate(key_records):
+        by_record[record].append(row)
+    value_records = range(records) if value.records is None else value.records.to_pylist()
+    key_rows: list[int] = []
+    value_rows: list[int] = []
+    origin: list[int] = []
+    for row, record in enumerate(value_records):
+        for key_row in by_record[record]:
+            key_rows.append(key_row)
+            value_rows.append(row)
+            origin.append(record)
+    key_index, value_index = pa.array(key_rows, pa.int32()), pa.array(value_rows, pa.int32())
+    columns = [c.take(key_index) for c in key.columns] + [
+        c.take(value_index) for c in value.columns
+    ]
+    return columns, pa.array(origin, pa.int32())
+
+
+def read_kafka(
+    spark: SparkSession, scan: nodes.Scan, max_rows_per_batch: int | None, count: Count
+) -> DataFrame:
+    table, schema = scan.table, scan.table.schema
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    spec = json.dumps(kafka_spec(table, max_rows_per_batch))
+    records = spark.readStream.format("tidemill-kafka").option("spec", spec).load()
+
+    wanted = [schema.column(n) for n in scan.names]
+    physical = [c.name for c in wanted if isinstance(c, Physical)]
+    # A column that is in key and value comes from the value, as in Flink.
+    in_value = {column: name for column, name in connector.value_columns}
+    in_key = {c: n for c, n in connector.key_columns if c not in in_value}
+    value = Side(
+        connector.value_format.name,
+        connector.value_format.options,
+        connector.value_fields(schema),
+        tuple(in_value[c] for c in physical if c in in_value),
+        connector.value_format.prefix,
+    )
+    key = None
+    if connector.key_format is not None:
+        key = Side(
+            connector.key_format.name,
+            connector.key_format.options,
+            connector.key_fields(schema),
+            tuple(in_key[c] for c in physical if c in in_key),
+            connector.key_format.prefix,
+        )
+    from_key = [c for c in physical if c in in_key] if key else []
+    from_value = [c for c in physical if c in in_value]
+    kept = sorted({KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata)})
+    if not (from_key or from_value or kept):
+        kept = ["partition"]  # a batch without columns would lose its number of rows
+    types: dict[str, SqlType] = {c.name: c.type for c in schema.columns}
+    kernel_types = dict(KERNEL_COLUMNS.values())
+    decoded = [Field(f"p{i}", types[c]) for i, c in enumerate([*from_key, *from_value])]
+    output = s.StructType(
+        [*spark_schema(decoded).fields, *(s.StructField(k, kernel_types[k]) for k in kept)]
+    )
+    read = ["value", "topic", "partition", "offset", *(["key"] if key else [])]
+    read += [k for k in kept if k not in read]
+    decode = Decode(table.name, value, key, tuple(kept), tuple(output.fieldNames()), count)
+    rows = map_in_arrow(records.select(*read), decode, output)
+
+    place = {c: f"p{i}" for i, c in enumerate([*from_key, *from_value])}
+    chosen = []
+    for index, column in enumerate(wanted):
+        if isinstance(column, Metadata):
+            expression = _metadata(column, connector)
+        else:
+            assert column is not None
+            expression = place[column.name]
+        chosen.append(f.expr(expression).alias(column_name(index)))
+    return rows.select(*chosen) if chosen else rows
+
+
+def _metadata(column: Metadata, connector: TopicTable) -> str:
+    """The kernel's column, cast to the type that the table declares."""
+    name, _ = KERNEL_COLUMNS[column.key]
+    source = connector.metadata_keys[column.key].read_type
+    if source.same(column.type):
+        return name
+    placeholder = column_name(0)
+    text = to_sql(Call(column.type, "CAST", (Input(source, 0, name),)))
+    return text.replace(placeholder, name)

@@ -1,0 +1,189 @@
+"""From CREATE TABLE to a connector's spec.
+
+In: a statement and its typed schema. Out: the spec and warnings, or a ScriptError that holds every mistake.
+Law: rules about a table's options are checked when it is declared; rules about its use, when it is used
+(`check_read`, `check_insert`): a table may be declared that is only good for one direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
+from tidemill.sql import ast
+from tidemill.tables.builtin import DEFINITIONS as BUILTIN
+from tidemill.tables.catalog import Connector, Schema, Table
+from tidemill.tables.connector import (
+    CONNECTOR,
+    FRAMEWORK_OPTIONS,
+    ConnectorDefinition,
+    Declaration,
+)
+from tidemill.tables.kafka import KAFKA, Bounded, BoundedMode, StartupMode, TopicTable
+from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
+from tidemill.tables.options import OptionReader, in_script_order, raise_all
+from tidemill.tables.upsert_kafka import UPSERT_KAFKA
+from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
+
+CONNECTORS: Mapping[str, ConnectorDefinition] = {
+    KAFKA.name: KAFKA,
+    UPSERT_KAFKA.name: UPSERT_KAFKA,
+    **BUILTIN,
+}
+"""The connectors that exist."""
+
+
+def build_table(
+    name: str, statement: ast.CreateTable, schema: Schema, settings: Mapping[str, str]
+) -> tuple[Connector, list[Diagnostic]]:
+    """Read the statement's WITH clause: the connector's spec, and warnings."""
+    declaration = Declaration(name, schema, statement, settings)
+    definition, place = _find_definition(declaration)
+    reader = OptionReader(definition.name, statement.options, place, definition.advice)
+    reader.accept((*FRAMEWORK_OPTIONS, *definition.options))
+    for column in schema.metadata:
+        # A column that a sink never sees may have any key, as in Flink.
+        if definition.source or not column.virtual:
+            problem = check_readable(
+                name, column, definition.metadata, declaration.column_span(column.name)
+            )
+            if problem:
+                reader.errors.append(problem)
+    connector = definition.build(declaration, reader)
+    return connector, in_script_order(reader.warnings)
+
+
+def _find_definition(declaration: Declaration) -> tuple[ConnectorDefinition, Span]:
+    statement = declaration.statement
+    old_form = refuse_old_form(statement.options)
+    if old_form:
+        raise_all([old_form])
+    option = next((o for o in reversed(statement.options) if o.key == CONNECTOR.key), None)
+    available = f"connectors are {', '.join(CONNECTORS)}"
+    if option is None:
+        misspelt = next((o for o in statement.options if o.key.lower() == "connector"), None)
+        raise script_error(
+            "OPT-001",
+            "Table options do not contain an option key 'connector' for discovering a connector.",
+            misspelt.span if misspelt else statement.name.span,
+            f"write the key in lower case: 'connector' = '{misspelt.value}'"
+            if misspelt
+            else f"add WITH ('connector' = '…', …); {available}",
+        )
+    if option.value in CONNECTORS:
+        return CONNECTORS[option.value], option.value_span
+    if option.value in KNOWN_CONNECTORS:
+        yet = " yet" if option.value in PLANNED_CONNECTORS else ""
+        raise script_error(
+            "OPT-009",
+            f"connector '{option.value}' is not supported{yet}",
+            option.value_span,
+            KNOWN_CONNECTORS[option.value],
+        )
+    raise script_error(
+        "OPT-002",
+        f"Could not find any factory for identifier '{option.value}': there is no such connector",
+        option.value_span,
+        did_you_mean(option.value, [*CONNECTORS, *KNOWN_CONNECTORS], available),
+    )
+
+
+def with_options(statement: ast.CreateTable, hint: ast.Hint) -> ast.CreateTable:
+    """The statement as `/*+ OPTIONS('k' = 'v') */` changes it; build the table of one query from it.
+
+    Overriding options carry the hint's span, so that mistakes in them are shown there.
+    """
+    changes = {
+        key: ast.Option(hint.span, key, value, hint.span)
+        for key, value in hint.arguments
+        if key is not None
+    }
+    return replace(statement, options=_merged(statement.options, changes))
+
+
+def _merged(
+    options: Iterable[ast.Option], changes: Mapping[str, ast.Option]
+) -> tuple[ast.Option, ...]:
+    return (*(o for o in options if o.key not in changes), *changes.values())
+
+
+# --- using a table -----------------------------------------------------------------------------
+
+
+def definition_of(connector: Connector) -> ConnectorDefinition:
+    return next(d for d in CONNECTORS.values() if d.spec is type(connector))
+
+
+def metadata_keys(connector: Connector) -> MetadataKeys:
+    """The metadata keys that this table offers, with the types for reading and for writing."""
+    if isinstance(connector, TopicTable):
+        return connector.metadata_keys
+    return definition_of(connector).metadata
+
+
+def check_read(table: Table, span: Span | None) -> list[Diagnostic]:
+    """Whether a query may read the table; `span` is where it does. Gives warnings."""
+    definition = definition_of(table.connector)
+    if not definition.source:
+        raise script_error(
+            "OPT-054",
+            f"Connector '{definition.name}' can only be used as a sink. It cannot be used as a source.",
+            span,
+            "read from a 'kafka' or 'datagen' table",
+        )
+    connector = table.connector
+    if (
+        isinstance(connector, TopicTable)
+        and connector.startup.mode is StartupMode.GROUP_OFFSETS
+        and connector.group_id is None
+    ):
+        return [
+            Diagnostic(
+                "OPT-028",
+                f"table '{table.name}' has no consumer group: a fresh start reads from the earliest offset",
+                span,
+                "set 'properties.group.id', or 'scan.startup.mode' = 'earliest-offset'",
+                severity="warning",
+            )
+        ]
+    return []
+
+
+def check_insert(table: Table, span: Span | None) -> None:
+    """Whether INSERT INTO may write the table; `span` is where it does."""
+    definition = definition_of(table.connector)
+    if not definition.sink:
+        raise script_error(
+            "OPT-054",
+            f"Connector '{definition.name}' can only be used as a source. It cannot be used as a sink.",
+            span,
+            "write to a 'kafka', 'upsert-kafka', 'print' or 'blackhole' table",
+        )
+    keys = metadata_keys(table.connector)
+    problems = [check_writable(table.name, c, keys, span) for c in table.schema.metadata]
+    errors = [problem for problem in problems if problem]
+    if errors:
+        raise_all(errors)
+
+
+# --- what the command line changes -------------------------------------------------------------
+
+
+def with_bootstrap(connector: Connector, address: str) -> Connector:
+    """The same table on another, unprotected broker: `--local` points every Kafka table at its own."""
+    if not isinstance(connector, TopicTable):
+        return connector
+    kept = {
+        key: value
+        for key, value in connector.properties.items()
+        if not key.startswith(("security.", "sasl.", "ssl."))
+    }
+    return replace(connector, properties={**kept, "bootstrap.servers": address})
+
+
+def as_bounded(connector: Connector) -> Connector:
+    """The same table, read up to what is latest at the start unless it already has an end."""
+    if not isinstance(connector, TopicTable) or connector.bounded.is_bounded:
+        return connector
+    return replace(connector, bounded=Bounded(BoundedMode.LATEST), discovery_interval=None)

@@ -1,0 +1,818 @@
+"""The `kafka` connector: append-only tables over topics. Also what it shares with `upsert-kafka`.
+
+In: a declaration and its options. Out: a KafkaTable whose every field is typed and whose rules hold.
+Law: options, defaults, rules and their sentences are those of Flink's connector (see the rule numbers V1–V33 in
+the comments); `properties.*` travel verbatim.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Any, ClassVar
+
+from tidemill.tables.catalog import Connector, Schema
+from tidemill.tables.connector import (
+    ConnectorDefinition,
+    Declaration,
+    WatermarkOptions,
+    read_watermark_options,
+)
+from tidemill.tables.formats import (
+    ChosenFormat,
+    FormatSpec,
+    check_types,
+    choose_format,
+    refuse_format,
+)
+from tidemill.tables.metadata import MetadataKey, MetadataKeys
+from tidemill.tables.options import (
+    DURATION,
+    LONG,
+    PARALLELISM,
+    STRING,
+    STRINGS,
+    TEXT,
+    BadValue,
+    Option,
+    OptionReader,
+    OptionType,
+    enum_of,
+    split_list,
+)
+from tidemill.types import (
+    BIGINT,
+    BYTES,
+    INT,
+    ArrayType,
+    Field,
+    MapType,
+    RowType,
+    TimestampLtzType,
+)
+from tidemill.types import STRING as STRING_COLUMN
+
+# --- values ------------------------------------------------------------------------------------
+
+
+class StartupMode(Enum):
+    EARLIEST = "earliest-offset"
+    LATEST = "latest-offset"
+    GROUP_OFFSETS = "group-offsets"
+    TIMESTAMP = "timestamp"
+    SPECIFIC_OFFSETS = "specific-offsets"
+
+
+class BoundedMode(Enum):
+    UNBOUNDED = "unbounded"
+    LATEST = "latest-offset"
+    GROUP_OFFSETS = "group-offsets"
+    TIMESTAMP = "timestamp"
+    SPECIFIC_OFFSETS = "specific-offsets"
+
+
+class ValueFields(Enum):
+    ALL = "ALL"
+    EXCEPT_KEY = "EXCEPT_KEY"
+
+
+class DeliveryGuarantee(Enum):
+    NONE = "none"
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+class TransactionNaming(Enum):
+    INCREMENTING = "INCREMENTING"
+    POOLING = "POOLING"
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Where reading begins."""
+
+    mode: StartupMode
+    timestamp_millis: int | None = None
+    """With TIMESTAMP."""
+    offsets: Mapping[int, int] = field(default_factory=dict, hash=False)
+    """With SPECIFIC_OFFSETS: partition → first offset to read."""
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Where reading ends."""
+
+    mode: BoundedMode = BoundedMode.UNBOUNDED
+    timestamp_millis: int | None = None
+    offsets: Mapping[int, int] = field(default_factory=dict, hash=False)
+    """With SPECIFIC_OFFSETS: partition → offset to stop before; nothing is read from others (V32)."""
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.mode is not BoundedMode.UNBOUNDED
+
+
+Projection = tuple[tuple[str, str], ...]
+"""Pairs (column of the table, field in the format)."""
+
+
+@dataclass(frozen=True)
+class TopicTable(Connector):
+    """A table over Kafka topics: what `kafka` and `upsert-kafka` have in common."""
+
+    connector: ClassVar[str]
+
+    topics: tuple[str, ...]
+    topic_pattern: str | None
+    """Java's regular expression, to be matched in full; set when `topics` is empty."""
+    properties: Mapping[str, str] = field(hash=False, repr=False)
+    """The Kafka client's properties, without `properties.`."""
+    startup: Startup
+    bounded: Bounded
+    discovery_interval: timedelta | None
+    """How often new partitions and topics are looked for; None: never (always so when bounded)."""
+    scan_parallelism: int | None
+    watermark: WatermarkOptions
+    key_format: FormatSpec | None
+    value_format: FormatSpec
+    key_prefix: str
+    value_include: ValueFields
+    key_columns: Projection
+    value_columns: Projection
+    sink_parallelism: int | None
+    delivery_guarantee: DeliveryGuarantee
+    transactional_id_prefix: str | None
+    transaction_naming: TransactionNaming
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def group_id(self) -> str | None:
+        return self.properties.get("group.id")
+
+    @property
+    def has_one_topic(self) -> bool:
+        return len(self.topics) == 1
+
+    @property
+    def effective_startup(self) -> Startup:
+        """Where reading really begins: committed offsets need a group, without one it is the earliest offset."""
+        if self.startup.mode is StartupMode.GROUP_OFFSETS and self.group_id is None:
+            return Startup(StartupMode.EARLIEST)
+        return self.startup
+
+    @property
+    def metadata_keys(self) -> MetadataKeys:
+        """Flink offers `topic` for writing only where there is a choice."""
+        if not self.has_one_topic:
+            return KAFKA_METADATA
+        topic = KAFKA_METADATA["topic"]
+        return {**KAFKA_METADATA, "topic": MetadataKey(topic.read_type, None, topic.doc)}
+
+    def key_fields(self, schema: Schema) -> tuple[Field, ...]:
+        """The row type of the record's key, in key order."""
+        return _fields(schema, self.key_columns)
+
+    def value_fields(self, schema: Schema) -> tuple[Field, ...]:
+        """The row type of the record's value, in schema order."""
+        return _fields(schema, self.value_columns)
+
+
+def _fields(schema: Schema, projection: Projection) -> tuple[Field, ...]:
+    types = {c.name: c.type for c in schema.physical}
+    return tuple(Field(name, types[column]) for column, name in projection)
+
+
+@dataclass(frozen=True)
+class KafkaTable(TopicTable):
+    connector = "kafka"
+
+    partitioner: str = "default"
+    """default, fixed or round-robin."""
+
+
+_HEADERS = MapType(key=STRING_COLUMN, value=BYTES)
+_TIMESTAMP = TimestampLtzType(precision=3)
+KAFKA_METADATA: MetadataKeys = {
+    "topic": MetadataKey(
+        STRING_COLUMN.not_null,
+        STRING_COLUMN.not_null,
+        "Topic of the record. Can be written when the table has a topic list or pattern.",
+    ),
+    "partition": MetadataKey(INT.not_null, None, "Partition of the record."),
+    "headers": MetadataKey(
+        _HEADERS.not_null, _HEADERS, "Headers as a map; of equal keys the last one counts."
+    ),
+    "header-list": MetadataKey(
+        ArrayType(
+            element=RowType(
+                nullable=False, fields=(Field("key", STRING_COLUMN.not_null), Field("value", BYTES))
+            )
+        ).not_null,
+        ArrayType(element=RowType(fields=(Field("key", STRING_COLUMN), Field("value", BYTES)))),
+        "Headers in order, equal keys included.",
+    ),
+    "leader-epoch": MetadataKey(INT, None, "Leader epoch of the record, if known."),
+    "offset": MetadataKey(BIGINT.not_null, None, "Offset of the record in its partition."),
+    "timestamp": MetadataKey(_TIMESTAMP.not_null, _TIMESTAMP, "Timestamp of the record."),
+    "timestamp-type": MetadataKey(
+        STRING_COLUMN.not_null, None, "NoTimestampType, CreateTime or LogAppendTime."
+    ),
+}
+
+
+# --- option table ------------------------------------------------------------------------------
+
+
+def _parse_topics(text: str) -> tuple[str, ...]:
+    topics = split_list(text)
+    if not topics:
+        raise BadValue("The list of topics is empty.")
+    for topic in topics:
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
+            raise BadValue(
+                f"'{topic}' is not a name that Kafka accepts for a topic.",
+                "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
+            )
+    return topics
+
+
+# What Python and Java both call malformed, by Python's words for it.
+_MALFORMED = ("unterminated", "unbalanced", "nothing to repeat", "missing ), ")
+
+
+def _parse_pattern(text: str) -> str:
+    """Java compiles the pattern; this catches what no regular expression may hold."""
+    if not text:
+        raise BadValue("The pattern is empty.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(text)
+    except re.error as error:
+        # \Q…\E quotes in Java only.
+        if r"\Q" not in text and str(error).startswith(_MALFORMED):
+            raise BadValue(f"Not a regular expression: {error}.") from None
+    return text
+
+
+def _parse_prefix(text: str) -> str:
+    if not 0 < len(text.encode()) <= 64000:
+        raise BadValue("Expected 1 to 64000 bytes.")
+    return text
+
+
+def _parse_offsets(text: str) -> dict[int, int]:
+    pairs = text.rstrip(";").split(";")
+    matches = [re.fullmatch(r"partition:([0-9]+),offset:([0-9]+)", pair) for pair in pairs]
+    if not all(matches):
+        raise BadValue(text)
+    return {int(m.group(1)): int(m.group(2)) for m in matches if m}
+
+
+TOPIC = Option(
+    "topic",
+    OptionType("List<String>", _parse_topics),
+    "Topics to read from or write to, separated by `;`. Exactly one of `topic` and `topic-pattern` is set.",
+)
+TOPIC_PATTERN = Option(
+    "topic-pattern",
+    OptionType("String", _parse_pattern),
+    "Regular expression for the topics to read; for a sink, what the `topic` column may hold.",
+    since="sink: 3.3",
+)
+BOOTSTRAP_SERVERS = Option(
+    "properties.bootstrap.servers", TEXT, "Kafka brokers, separated by commas.", required=True
+)
+GROUP_ID = Option(
+    "properties.group.id",
+    TEXT,
+    "Consumer group. Without one nothing is committed, and `group-offsets` begins at the earliest offset.",
+)
+PROPERTIES = Option("properties.*", STRING, "Any property of the Kafka client, passed on verbatim.")
+FORMAT = Option("format", TEXT, "Format of the record's value; the same as `value.format`.")
+VALUE_FORMAT = Option("value.format", TEXT, "Format of the record's value.")
+KEY_FORMAT = Option("key.format", TEXT, "Format of the record's key; needs `key.fields`.")
+KEY_FIELDS = Option(
+    "key.fields",
+    STRINGS,
+    "Physical columns that make up the key, separated by `;`, in key order.",
+    (),
+)
+KEY_FIELDS_PREFIX = Option(
+    "key.fields-prefix",
+    STRING,
+    "Prefix of the key's columns in the table, taken off in the record; needs EXCEPT_KEY.",
+    "",
+)
+VALUE_FIELDS_INCLUDE = Option(
+    "value.fields-include",
+    enum_of(ValueFields),
+    "Whether the key's columns are in the value too.",
+    ValueFields.ALL,
+)
+STARTUP_MODE = Option(
+    "scan.startup.mode", enum_of(StartupMode), "Where reading begins.", StartupMode.GROUP_OFFSETS
+)
+STARTUP_OFFSETS = Option(
+    "scan.startup.specific-offsets",
+    STRING,
+    "First offset per partition: `partition:0,offset:42;partition:1,offset:300`.",
+)
+STARTUP_TIMESTAMP = Option(
+    "scan.startup.timestamp-millis", LONG, "First timestamp, in milliseconds since 1970."
+)
+BOUNDED_MODE = Option(
+    "scan.bounded.mode",
+    enum_of(BoundedMode),
+    "Where reading ends.",
+    BoundedMode.UNBOUNDED,
+    since="3.1",
+)
+BOUNDED_OFFSETS = Option(
+    "scan.bounded.specific-offsets",
+    STRING,
+    "Offset per partition to stop before; partitions that are not named are not read.",
+    since="3.1",
+)
+BOUNDED_TIMESTAMP = Option(
+    "scan.bounded.timestamp-millis",
+    LONG,
+    "Stop at the first record of this time or later, in milliseconds since 1970.",
+    since="3.1",
+)
+DISCOVERY_INTERVAL = Option(
+    "scan.topic-partition-discovery.interval",
+    DURATION,
+    "How often new partitions and topics are looked for; 0 means never.",
+    timedelta(minutes=5),
+)
+SCAN_PARALLELISM = Option(
+    "scan.parallelism", PARALLELISM, "Parallelism of the source.", since="4.0"
+)
+SINK_PARTITIONER = Option(
+    "sink.partitioner",
+    STRING,
+    "`default` (by the key's hash, as Kafka's own client), `fixed` (one partition per writer) or"
+    " `round-robin` (as default; only without a key).",
+    "default",
+)
+SINK_PARALLELISM = Option("sink.parallelism", PARALLELISM, "Number of writers.")
+DELIVERY_GUARANTEE = Option(
+    "sink.delivery-guarantee",
+    enum_of(DeliveryGuarantee),
+    "What the sink guarantees when a job is restarted.",
+    DeliveryGuarantee.AT_LEAST_ONCE,
+)
+SINK_SEMANTIC = Option(
+    "sink.semantic",
+    STRING,
+    "The old name of `sink.delivery-guarantee`; counts when both are set.",
+    deprecated="use 'sink.delivery-guarantee'",
+)
+TRANSACTIONAL_ID_PREFIX = Option(
+    "sink.transactional-id-prefix",
+    OptionType("String", _parse_prefix),
+    "Prefix of the transactional ids of an exactly-once sink.",
+)
+TRANSACTION_NAMING = Option(
+    "sink.transaction-naming-strategy",
+    enum_of(TransactionNaming),
+    "How Flink numbers its transactional ids. Here each writer keeps one id.",
+    TransactionNaming.INCREMENTING,
+    since="4.0",
+)
+
+SHARED_OPTIONS: tuple[Option[Any], ...] = (
+    TOPIC,
+    TOPIC_PATTERN,
+    BOOTSTRAP_SERVERS,
+    GROUP_ID,
+    PROPERTIES,
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    BOUNDED_MODE,
+    BOUNDED_OFFSETS,
+    BOUNDED_TIMESTAMP,
+    DISCOVERY_INTERVAL,
+    SCAN_PARALLELISM,
+    SINK_PARALLELISM,
+    DELIVERY_GUARANTEE,
+    TRANSACTIONAL_ID_PREFIX,
+    TRANSACTION_NAMING,
+)
+KAFKA_OPTIONS: tuple[Option[Any], ...] = (
+    *SHARED_OPTIONS,
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    STARTUP_MODE,
+    STARTUP_OFFSETS,
+    STARTUP_TIMESTAMP,
+    SINK_PARTITIONER,
+    SINK_SEMANTIC,
+)
+SHARED_ADVICE: Mapping[str, str] = {
+    "topics": "write 'topic' = 'a;b'",
+    "ssl_auth_name": "DLI's named authentication is not supported yet; give 'properties.ssl.*'",
+    "krb_auth_name": "DLI's named authentication is not supported yet; give 'properties.sasl.*'",
+    "zookeeper.connect": "Kafka is reached through 'properties.bootstrap.servers'",
+    "properties": "give each property of its own: 'properties.group.id' = '…'",
+    "kafka.*": "Spark's options are not Flink's: properties of the Kafka client carry 'properties.'",
+    "subscribe": "Spark's options are not Flink's: use 'topic'",
+    "subscribePattern": "Spark's options are not Flink's: use 'topic-pattern'",
+    "startingOffsets": "Spark's options are not Flink's: use 'scan.startup.mode'",
+    "endingOffsets": "Spark's options are not Flink's: use 'scan.bounded.mode'",
+}
+
+
+# --- shared reading ----------------------------------------------------------------------------
+
+# Set by the source and sink themselves, whatever a script says.
+_OWNED_PROPERTIES = (
+    "key.deserializer",
+    "value.deserializer",
+    "key.serializer",
+    "value.serializer",
+    "enable.auto.commit",
+)
+
+
+def read_shared(
+    declaration: Declaration,
+    reader: OptionReader,
+    startup: Startup,
+    key: ChosenFormat | None,
+    value: ChosenFormat | None,
+    key_fields: tuple[str, ...],
+    guarantee: DeliveryGuarantee,
+) -> dict[str, Any]:
+    """Check what both connectors share and give it as fields of a TopicTable. Ends in `reader.finish()`."""
+    _check_topics(reader)
+    bounded = _read_bounded(reader)
+    _check_properties(reader, bounded)
+    _check_guarantee(reader, guarantee)
+    watermark = read_watermark_options(declaration, reader)
+    key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
+    for chosen, columns in ((key, key_columns), (value, value_columns)):
+        if chosen:
+            known = [pair for pair in columns if pair[0] in _physical(declaration)]
+            check_types(reader, chosen, _fields(declaration.schema, tuple(known)))
+    _check_written_headers(declaration, reader)
+    reader.finish()
+    assert value is not None and value.spec is not None
+    return {
+        "topics": reader.get(TOPIC) or (),
+        "topic_pattern": reader.get(TOPIC_PATTERN),
+        "properties": reader.family("properties."),
+        "startup": startup,
+        "bounded": bounded,
+        "discovery_interval": None
+        if bounded.is_bounded
+        else reader.get(DISCOVERY_INTERVAL) or None,
+        "scan_parallelism": reader.get(SCAN_PARALLELISM),
+        "watermark": watermark,
+        "key_format": key.spec if key else None,
+        "value_format": value.spec,
+        "key_prefix": reader.value(KEY_FIELDS_PREFIX),
+        "value_include": reader.value(VALUE_FIELDS_INCLUDE),
+        "key_columns": key_columns,
+        "value_columns": value_columns,
+        "sink_parallelism": reader.get(SINK_PARALLELISM),
+        "delivery_guarantee": guarantee,
+        "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
+        "transaction_naming": reader.value(TRANSACTION_NAMING),
+    }
+
+
+def _physical(declaration: Declaration) -> list[str]:
+    return [c.name for c in declaration.schema.physical]
+
+
+def _check_topics(reader: OptionReader) -> None:
+    given = (reader.has(TOPIC), reader.has(TOPIC_PATTERN))
+    if all(given):  # V1
+        reader.error(
+            "OPT-020",
+            "Option 'topic' and 'topic-pattern' shouldn't be set together.",
+            reader.key_span(TOPIC_PATTERN),
+            "leave one of them out",
+        )
+    elif not any(given):  # V2
+        reader.error(
+            "OPT-021",
+            "Either 'topic' or 'topic-pattern' must be set.",
+            reader.place,
+            "add 'topic' = '…'",
+        )
+
+
+def read_position(
+    reader: OptionReader,
+    kind: str,
+    mode: Option[Any],
+    timestamp: Option[int],
+    offsets: Option[str],
+) -> dict[int, int]:
+    """Check a start or end position against its companion options; give its specific offsets."""
+    chosen = reader.value(mode).value
+    for name, companion in (("timestamp", timestamp), ("specific-offsets", offsets)):
+        if chosen == name and not reader.has(companion):  # V3, V4, V7
+            reader.error(
+                "OPT-022",
+                f"'{companion.key}' is required in '{name}' {kind} mode but missing.",
+                reader.value_span(mode),
+                f"add '{companion.key}' = '…'",
+            )
+        elif chosen != name and reader.has(companion):
+            reader.warn(
+                "OPT-016",
+                f"option '{companion.key}' has no effect: '{mode.key}' is '{chosen}'",
+                reader.key_span(companion),
+                f"set '{mode.key}' to '{name}'",
+            )
+    if chosen != "specific-offsets":
+        return {}
+    topics = reader.get(TOPIC)
+    if topics is None or len(topics) != 1:  # V5
+        reader.error(
+            "OPT-023",
+            "Currently Kafka source only supports specific offset for single topic.",
+            reader.value_span(mode),
+            "use one topic, or another mode",
+        )
+    if not reader.has(offsets):
+        return {}
+    text = reader.get(offsets) or ""
+    try:
+        return _parse_offsets(text)
+    except BadValue:  # V6
+        reader.error(
+            "OPT-024",
+            f"Invalid properties '{offsets.key}' should follow the format"
+            f" 'partition:0,offset:42;partition:1,offset:300', but is '{text}'.",
+            reader.value_span(offsets),
+        )
+        return {}
+
+
+def _read_bounded(reader: OptionReader) -> Bounded:
+    offsets = read_position(reader, "bounded", BOUNDED_MODE, BOUNDED_TIMESTAMP, BOUNDED_OFFSETS)
+    mode = reader.value(BOUNDED_MODE)
+    timestamp = reader.get(BOUNDED_TIMESTAMP) if mode is BoundedMode.TIMESTAMP else None
+    return Bounded(mode, timestamp, offsets)
+
+
+def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
+    has_group = reader.has(GROUP_ID)
+    if bounded.mode is BoundedMode.GROUP_OFFSETS and not has_group:  # V26, for the end
+        reader.error(
+            "OPT-025",
+            "Property group.id is required when using committed offset for offsets initializer",
+            reader.value_span(BOUNDED_MODE),
+            "add 'properties.group.id' = '…'",
+        )
+    for name in ("enable.auto.commit", "commit.offsets.on.checkpoint"):
+        key = f"properties.{name}"
+        if (reader.text(key) or "").lower() == "true" and not has_group:  # V28
+            reader.error(
+                "OPT-025",
+                "Property group.id is required when offset commit is enabled",
+                reader.key_span(key),
+                "add 'properties.group.id' = '…'",
+            )
+    for name in _OWNED_PROPERTIES:
+        key = f"properties.{name}"
+        if reader.has(key):
+            reader.warn(
+                "OPT-027",
+                f"option '{key}' has no effect: Tidemill sets this property itself",
+                reader.key_span(key),
+            )
+
+
+def _check_guarantee(reader: OptionReader, guarantee: DeliveryGuarantee) -> None:
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        return
+    option = SINK_SEMANTIC if reader.has(SINK_SEMANTIC) else DELIVERY_GUARANTEE
+    reader.error(
+        "OPT-042",
+        f"'{option.key}' = 'exactly-once' is not supported yet",
+        reader.value_span(option),
+        "use 'at-least-once'; an 'upsert-kafka' sink then still ends with the right value per key",
+    )
+    # V12; the old option gets a derived prefix.
+    if option is DELIVERY_GUARANTEE and not reader.has(TRANSACTIONAL_ID_PREFIX):
+        reader.error(
+            "OPT-043",
+            "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
+            reader.value_span(option),
+        )
+
+
+def _project(
+    declaration: Declaration, reader: OptionReader, has_key: bool, key_fields: tuple[str, ...]
+) -> tuple[Projection, Projection]:
+    """Which columns travel in the key and which in the value, and under which names."""
+    physical = _physical(declaration)
+    prefix = reader.value(KEY_FIELDS_PREFIX)
+    include = reader.value(VALUE_FIELDS_INCLUDE)
+    if not has_key:
+        key_fields = ()
+    by_key = reader.has(KEY_FIELDS)
+    for name in key_fields:
+        if name not in physical:  # V15
+            reader.error(
+                "OPT-032",
+                f"Could not find the field '{name}' in the table schema for usage in the key format."
+                " A key field must be a regular, physical column.",
+                reader.value_span(KEY_FIELDS) if by_key else declaration.primary_key_span,
+                f"the following columns can be selected: {', '.join(physical)}",
+            )
+        elif not name.startswith(prefix):  # V16
+            reader.error(
+                "OPT-033",
+                f"All fields in 'key.fields' must be prefixed with '{prefix}' when option"
+                f" 'key.fields-prefix' is set but field '{name}' is not prefixed.",
+                reader.value_span(KEY_FIELDS if by_key else KEY_FIELDS_PREFIX),
+                f"call the column '{prefix}{name}'",
+            )
+    if prefix and include is ValueFields.ALL:  # V17
+        reader.error(
+            "OPT-034",
+            "A key prefix is not allowed when option 'value.fields-include' is set to 'ALL'."
+            " Set it to 'EXCEPT_KEY' instead to avoid field overlaps.",
+            reader.key_span(KEY_FIELDS_PREFIX),
+            "add 'value.fields-include' = 'EXCEPT_KEY'",
+        )
+    in_value = [c for c in physical if include is ValueFields.ALL or c not in key_fields]
+    return (
+        tuple((name, name.removeprefix(prefix)) for name in key_fields),
+        tuple((name, name) for name in in_value),
+    )
+
+
+def _check_written_headers(declaration: Declaration, reader: OptionReader) -> None:
+    written = {c.key: c.name for c in declaration.schema.metadata if not c.virtual}
+    if {"headers", "header-list"} <= written.keys():  # V23
+        reader.error(
+            "OPT-053",
+            "The writable metadata columns 'headers' and 'header-list' are ambiguous: use one of them.",
+            declaration.column_span(written["header-list"]),
+            "declare one of them VIRTUAL",
+        )
+
+
+# --- kafka -------------------------------------------------------------------------------------
+
+
+def _build_kafka(declaration: Declaration, reader: OptionReader) -> KafkaTable:
+    offsets = read_position(reader, "startup", STARTUP_MODE, STARTUP_TIMESTAMP, STARTUP_OFFSETS)
+    mode = reader.value(STARTUP_MODE)
+    timestamp = reader.get(STARTUP_TIMESTAMP) if mode is StartupMode.TIMESTAMP else None
+    _check_reset(reader, mode)
+    value = _choose_value(declaration, reader)
+    key = choose_format(reader, KEY_FORMAT)
+    key_fields = reader.value(KEY_FIELDS)
+    if reader.has(KEY_FIELDS) and not reader.has(KEY_FORMAT):  # V13
+        reader.error(
+            "OPT-030",
+            "The option 'key.fields' can only be declared if a key format is defined using 'key.format'.",
+            reader.key_span(KEY_FIELDS),
+            "add 'key.format' = 'json'",
+        )
+    if key and not key_fields:  # V14
+        reader.error(
+            "OPT-031",
+            "A key format 'key.format' requires the declaration of one or more of key fields using"
+            " 'key.fields'.",
+            reader.key_span(KEY_FORMAT),
+            "add 'key.fields' = '…'",
+        )
+    if key and not key.insert_only:  # V18
+        reader.error(
+            "OPT-035",
+            f"A key format should only deal with INSERT-only records. But {key.name} has a changelog"
+            f" mode of {key.changelog}.",
+            reader.value_span(KEY_FORMAT),
+        )
+    elif key and key.spec is None:
+        refuse_format(reader, key)
+    partitioner = _read_partitioner(reader)
+    shared = read_shared(
+        declaration,
+        reader,
+        Startup(mode, timestamp, offsets),
+        key,
+        value,
+        key_fields,
+        _read_guarantee(reader),
+    )
+    return KafkaTable(**shared, partitioner=partitioner)
+
+
+def _check_reset(reader: OptionReader, mode: StartupMode) -> None:
+    key = "properties.auto.offset.reset"
+    reset = reader.text(key)
+    valid = ("latest", "earliest", "none")
+    if (
+        mode is StartupMode.GROUP_OFFSETS and reset is not None and reset.lower() not in valid
+    ):  # V27
+        reader.error(
+            "OPT-026",
+            f"{key} can not be set to {reset}. Valid values: [latest,earliest,none]",
+            reader.value_span(key),
+        )
+
+
+def _choose_value(declaration: Declaration, reader: OptionReader) -> ChosenFormat | None:
+    if reader.has(FORMAT) and reader.has(VALUE_FORMAT):
+        reader.warn(
+            "OPT-016",
+            "option 'value.format' has no effect: 'format' is set too",
+            reader.key_span(VALUE_FORMAT),
+        )
+    value = choose_format(reader, FORMAT if reader.has(FORMAT) else VALUE_FORMAT)
+    if value is None:
+        if not reader.has(FORMAT) and not reader.has(VALUE_FORMAT):  # V31
+            reader.error(
+                "OPT-013",
+                "Could not find required format: set either 'format' or 'value.format'.",
+                reader.place,
+                "add 'format' = 'json'",
+            )
+        return None
+    if value.spec is None:
+        refuse_format(reader, value)
+    elif declaration.schema.primary_key and value.insert_only:  # V19
+        identifier = f"default_catalog.default_database.{declaration.name}"
+        reader.error(
+            "OPT-036",
+            f"The Kafka table '{identifier}' with '{value.name}' format doesn't support defining PRIMARY"
+            " KEY constraint on the table, because it can't guarantee the semantic of primary key.",
+            declaration.primary_key_span,
+            "use 'connector' = 'upsert-kafka', or leave the PRIMARY KEY out",
+        )
+    return value
+
+
+def _read_partitioner(reader: OptionReader) -> str:
+    name = reader.value(SINK_PARTITIONER)
+    span = reader.value_span(SINK_PARTITIONER)
+    if name == "round-robin" and reader.has(KEY_FIELDS):  # V8
+        reader.error(
+            "OPT-040",
+            "Currently 'round-robin' partitioner only works when option 'key.fields' is not specified.",
+            span,
+            "use 'default'",
+        )
+    elif not name:  # V9
+        reader.error("OPT-041", "Option 'sink.partitioner' should be a non-empty string.", span)
+    elif name not in ("default", "fixed", "round-robin"):  # V10, V11
+        reader.error(
+            "OPT-041",
+            f"Could not find and instantiate partitioner class '{name}'",
+            span,
+            "classes are not supported yet; use 'default', 'fixed' or 'round-robin'",
+        )
+    return name
+
+
+def _read_guarantee(reader: OptionReader) -> DeliveryGuarantee:
+    old = reader.get(SINK_SEMANTIC)
+    if old is None:
+        return reader.value(DELIVERY_GUARANTEE)
+    try:
+        return DeliveryGuarantee[old.upper().replace("-", "_")]
+    except KeyError:
+        reader.error(
+            "OPT-005",
+            f"Invalid value for option 'sink.semantic'. Expected one of at-least-once, exactly-once,"
+            f" none, but got '{old}'.",
+            reader.value_span(SINK_SEMANTIC),
+        )
+        return DeliveryGuarantee.AT_LEAST_ONCE
+
+
+KAFKA = ConnectorDefinition(
+    "kafka",
+    "Reads and writes Kafka topics; every record is an insert.",
+    KAFKA_OPTIONS,
+    _build_kafka,
+    KafkaTable,
+    source=True,
+    sink=True,
+    metadata=KAFKA_METADATA,
+    advice={
+        **SHARED_ADVICE,
+        "sink.buffer-flush.*": "buffering is an option of 'upsert-kafka'",
+        "primary-key": "declare PRIMARY KEY (…) NOT ENFORCED and use 'upsert-kafka'",
+    },
+)

@@ -1,0 +1,239 @@
+"""Names that other engines and vendors know and Tidemill does not run: each with the nearest way out.
+
+In: a connector or format name, or options in the style of Blink or of Flink before 1.11. Out: a hint that a
+person can act on. Law: what is well known is refused by its name, never called unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from tidemill.errors import Diagnostic
+from tidemill.sql import ast
+from tidemill.tables.options import shown
+
+_CDC = (
+    "let Debezium or Canal write the changes into Kafka and read that topic"
+    " (formats debezium-json and canal-json are not supported yet)"
+)
+_LAKE = "write to 'kafka' or 'upsert-kafka' and load the table from there"
+_LOOKUP = "stream the table into a topic and join with it as an 'upsert-kafka' table"
+_QUEUE = "bridge the queue into Kafka, for example with Kafka Connect, and use 'kafka'"
+_FILES = "use 'kafka', or 'datagen' for input to try things with"
+
+KNOWN_CONNECTORS: Mapping[str, str] = {
+    # Flink and its connector projects
+    "filesystem": _FILES,
+    "jdbc": _LOOKUP,
+    "hive": _LAKE,
+    "hbase-1.4": _LOOKUP,
+    "hbase-2.2": _LOOKUP,
+    "hbase": _LOOKUP,
+    "elasticsearch-6": "write to 'upsert-kafka' and index it with Kafka Connect",
+    "elasticsearch-7": "write to 'upsert-kafka' and index it with Kafka Connect",
+    "elasticsearch-8": "write to 'upsert-kafka' and index it with Kafka Connect",
+    "opensearch": "write to 'upsert-kafka' and index it with Kafka Connect",
+    "opensearch-2": "write to 'upsert-kafka' and index it with Kafka Connect",
+    "mongodb": f"write to 'upsert-kafka' and sink it with Kafka Connect; to read, {_CDC}",
+    "kinesis": _QUEUE,
+    "kinesis-legacy": _QUEUE,
+    "firehose": _QUEUE,
+    "sqs": _QUEUE,
+    "dynamodb": "write to 'upsert-kafka' and sink it with Kafka Connect",
+    "pulsar": "use Pulsar's Kafka protocol handler (KoP) with 'kafka', or bridge the topic",
+    "rabbitmq": _QUEUE,
+    "google-pubsub": _QUEUE,
+    "cassandra": _LOOKUP,
+    "prometheus": "write to 'kafka' and scrape from there",
+    "dynamic-kafka": "use 'kafka' with one cluster's 'properties.bootstrap.servers'",
+    "upsert-kafka-legacy": "use 'upsert-kafka'",
+    "python-input-format": "use 'datagen' or 'kafka'",
+    # change data capture
+    "mysql-cdc": _CDC,
+    "postgres-cdc": _CDC,
+    "oracle-cdc": _CDC,
+    "sqlserver-cdc": _CDC,
+    "mongodb-cdc": _CDC,
+    "oceanbase-cdc": _CDC,
+    "tidb-cdc": _CDC,
+    "db2-cdc": _CDC,
+    "vitess-cdc": _CDC,
+    # lake formats and warehouses
+    "hudi": _LAKE,
+    "iceberg": _LAKE,
+    "paimon": _LAKE,
+    "table-store": _LAKE,
+    "delta": _LAKE,
+    "doris": _LAKE,
+    "starrocks": _LAKE,
+    "clickhouse": _LAKE,
+    "fluss": _LAKE,
+    "greenplum": _LAKE,
+    "dws": _LAKE,
+    "gaussdb": _LAKE,
+    "hologres": _LAKE,
+    "adb2.0": _LAKE,
+    "adb3.0": _LAKE,
+    "adbpg": _LAKE,
+    "odps": _LAKE,
+    "continuous-odps": _LAKE,
+    "maxcompute": _LAKE,
+    "obs": _LAKE,
+    "oss": _LAKE,
+    "phoenix5": _LOOKUP,
+    "lindorm": _LOOKUP,
+    "cloudhbase": _LOOKUP,
+    "ots": _LOOKUP,
+    "rds": _LOOKUP,
+    "mysql": _LOOKUP,
+    "redis": "write to 'upsert-kafka' and sink it with Kafka Connect",
+    "tair": "write to 'upsert-kafka' and sink it with Kafka Connect",
+    # vendors' queues and logs
+    "datahub": "DataHub speaks the Kafka protocol: use 'kafka' with its Kafka endpoint",
+    "sls": "Log Service speaks the Kafka protocol: use 'kafka' with its Kafka endpoint",
+    "tt": "copy the TimeTunnel stream into a Kafka topic and use 'kafka'",
+    "metaq": _QUEUE,
+    "mq": _QUEUE,
+    "rocketmq": _QUEUE,
+    "ons": _QUEUE,
+    "tdmq": "use TDMQ for CKafka with 'kafka'",
+    "ckafka": "CKafka is Kafka: use 'kafka'",
+    "dis": "use DMS for Kafka with 'kafka'",
+    "dms": "DMS for Kafka is Kafka: use 'kafka'",
+    "smn": "write to 'kafka' and notify from there",
+    "eventhub": "Event Hubs speaks the Kafka protocol: use 'kafka' with its Kafka endpoint",
+    "eventhubs": "Event Hubs speaks the Kafka protocol: use 'kafka' with its Kafka endpoint",
+    "faker": "use 'datagen'",
+    "kafka-0.10": "use 'kafka': one connector speaks to every broker version",
+    "kafka-0.11": "use 'kafka': one connector speaks to every broker version",
+    "kafka08": "use 'kafka': one connector speaks to every broker version",
+    "kafka09": "use 'kafka': one connector speaks to every broker version",
+    "kafka010": "use 'kafka': one connector speaks to every broker version",
+    "kafka011": "use 'kafka': one connector speaks to every broker version",
+    "values": "Flink's own test connector; use 'datagen', or 'kafka' with 'tidemill topic write'",
+    "socket": "use 'kafka' with 'tidemill topic write', or 'datagen'",
+    "random": "use 'datagen'",
+}
+
+PLANNED_CONNECTORS = ("filesystem", "jdbc")
+"""Known connectors that are to come."""
+
+_ONLY_JSON = "the format that works today is 'json'"
+CHANGELOG_FORMATS = (
+    "debezium-json",
+    "debezium-avro-confluent",
+    "canal-json",
+    "maxwell-json",
+    "ogg-json",
+)
+"""Formats whose records are changes: they are not in insert-only mode."""
+PLANNED_FORMATS = ("csv", "avro", "raw", "avro-confluent", *CHANGELOG_FORMATS)
+"""Known formats that are to come."""
+
+KNOWN_FORMATS: Mapping[str, str] = {
+    **dict.fromkeys(PLANNED_FORMATS, _ONLY_JSON),
+    "avro-glue": _ONLY_JSON,
+    "changelog-json": "an old format of flink-cdc; write the topic with 'upsert-kafka' and 'json'",
+    "protobuf": _ONLY_JSON,
+    "protobuf-confluent": _ONLY_JSON,
+    "json-confluent": _ONLY_JSON,
+    "json-registry": _ONLY_JSON,
+    "avro-registry": _ONLY_JSON,
+    "parquet": f"a format of files, not of Kafka records; {_ONLY_JSON}",
+    "orc": f"a format of files, not of Kafka records; {_ONLY_JSON}",
+    "text": _ONLY_JSON,
+    "single-field": _ONLY_JSON,
+    "msgpack": _ONLY_JSON,
+    "thrift": _ONLY_JSON,
+    "xml": _ONLY_JSON,
+}
+
+
+# --- options of another age --------------------------------------------------------------------
+
+_BLINK_KEYS = {
+    "topic": "topic",
+    "topicpattern": "topic-pattern",
+    "bootstrap.servers": "properties.bootstrap.servers",
+    "group.id": "properties.group.id",
+    "startupmode": "scan.startup.mode",
+}
+_BLINK_STARTUP = {
+    "EARLIEST": "earliest-offset",
+    "LATEST": "latest-offset",
+    "GROUP_OFFSETS": "group-offsets",
+    "TIMESTAMP": "timestamp",
+}
+_LEGACY_KEYS = {
+    "connector.type": "connector",
+    "connector.topic": "topic",
+    "connector.startup-mode": "scan.startup.mode",
+    "connector.specific-offsets": "scan.startup.specific-offsets",
+    "connector.startup-timestamp-millis": "scan.startup.timestamp-millis",
+    "connector.sink-partitioner": "sink.partitioner",
+    "format.type": "format",
+    "format.fail-on-missing-field": "json.fail-on-missing-field",
+    "format.ignore-parse-errors": "json.ignore-parse-errors",
+}
+
+
+def refuse_old_form(options: Iterable[ast.Option]) -> Diagnostic | None:
+    """The diagnostic for a WITH in Blink's or in Flink 1.10's style, its options written as today."""
+    given = {option.key: option for option in options}
+    blink = next((o for k, o in given.items() if k.lower() == "type"), None)
+    if "connector" in given:
+        return None
+    if blink is not None:
+        kafka = re.fullmatch(r"kafka(08|09|010|011)?", blink.value, re.IGNORECASE)
+        hint = (
+            "declare the value's columns and write " + _with_clause(_from_blink(given))
+            if kafka
+            else KNOWN_CONNECTORS.get(blink.value.lower(), "use 'connector' = 'kafka'")
+        )
+        return Diagnostic(
+            "OPT-010",
+            f"type = '{blink.value}' is Blink's way to name a connector; it is not supported yet",
+            blink.span,
+            hint,
+        )
+    if "connector.type" in given:
+        option = given["connector.type"]
+        hint = (
+            "write " + _with_clause(_from_legacy(given))
+            if option.value == "kafka"
+            else KNOWN_CONNECTORS.get(option.value, "use 'connector' = 'kafka'")
+        )
+        return Diagnostic(
+            "OPT-010",
+            f"'connector.type' = '{option.value}' is the form of Flink before 1.11",
+            option.span,
+            hint,
+        )
+    return None
+
+
+def _from_blink(given: Mapping[str, ast.Option]) -> dict[str, str]:
+    today = {"connector": "kafka"}
+    for key, option in given.items():
+        new = _BLINK_KEYS.get(key.lower())
+        if new:
+            value = option.value
+            today[new] = _BLINK_STARTUP.get(value.upper(), value) if "startup" in new else value
+    return {**today, "format": "json"}
+
+
+def _from_legacy(given: Mapping[str, ast.Option]) -> dict[str, str]:
+    today = {}
+    for key, option in given.items():
+        new = _LEGACY_KEYS.get(key)
+        if new is None and key.startswith("connector.properties."):
+            new = key.removeprefix("connector.")
+        if new:
+            today[new] = option.value
+    return today
+
+
+def _with_clause(options: Mapping[str, str]) -> str:
+    pairs = (f"'{k}' = '{shown(k, v)}'" for k, v in options.items())
+    return f"WITH ({', '.join(pairs)})"

@@ -1,0 +1,66 @@
+"""Statements, expressions and types against their trees or messages, kept in data/*.txt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness.datadriven import Case, check
+from syntax_dump import dump, inline
+
+from tidemill.errors import ScriptError, Source
+from tidemill.sql import ast, parse_expression, parse_script
+
+DATA = sorted((Path(__file__).parent / "data").glob("*.txt"))
+
+
+def evaluate(case: Case) -> str:
+    variables = {k: v for k, v in case.arguments.items() if v}
+    source = Source("script.sql", case.input)
+    try:
+        match case.command:
+            case "script":
+                return dump(parse_script(source, variables))
+            case "expressions":
+                lines = case.input.split("\n")
+                return "\n".join(inline(parse_expression(Source("x", line), variables)) for line in lines)
+            case "types":
+                return "\n".join(map(type_of, case.input.split("\n")))
+            case "accept":
+                statements = parse_script(source, variables).statements
+                return ", ".join(type(s).__name__ for s in statements)
+            case "errors":
+                return "\n".join(map(message_of, case.input.split("\n")))
+    except ScriptError as error:
+        return str(error)
+    raise ValueError(f"{case.place}: unknown command {case.command}")
+
+
+def type_of(text: str) -> str:
+    try:
+        (table,) = parse_script(Source("t", f"CREATE TABLE t (c {text})")).statements
+    except ScriptError as error:
+        return f"{text}: {error.diagnostics[0].message} ({error.diagnostics[0].hint})"
+    assert isinstance(table, ast.CreateTable)
+    (column,) = table.columns
+    assert isinstance(column, ast.PhysicalColumn)
+    assert column.type_span.text == text
+    return f"{text}: {column.type}"
+
+
+def message_of(text: str) -> str:
+    """One line for a statement that must fail: what is marked, code, message and hint."""
+    try:
+        parse_script(Source("t", text))
+    except ScriptError as error:
+        shown = []
+        for d in error.diagnostics:
+            assert d.span is not None
+            shown.append(f"[{d.span.start}:{d.span.text}] {d.code} {d.message} ({d.hint})")
+        return " | ".join(shown)
+    raise AssertionError(f"accepted: {text}")
+
+
+@pytest.mark.parametrize("path", DATA, ids=lambda path: path.stem)
+def test_cases(path: Path) -> None:
+    check(path, evaluate)
