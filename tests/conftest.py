@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     running = start(tmp_path_factory.mktemp("broker"), port=0)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one Spark JVM of the run, with the kernel and the settings that jobs run with."""
+    from tidemill.spark.engine import create_spark
+
+    session = create_spark("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
 
 
 _serial = itertools.count(1)

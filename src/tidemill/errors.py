@@ -11,6 +11,7 @@ Law: a user's mistake is one of these, never a traceback. A fault of ours stays 
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -66,6 +67,17 @@ def display_width(text: str) -> int:
     return width
 
 
+_SECRET = re.compile(
+    r"""(['"`]?[\w.-]*(?:password|jaas|secret|token|credential)[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
+    re.IGNORECASE,
+)
+
+
+def masked(line: str) -> str:
+    """A script's line as it may be shown: the values of secret options as stars, their width kept."""
+    return _SECRET.sub(lambda m: m[1] + m[2][0] + "*" * (len(m[2]) - 2) + m[2][-1], line)
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     code: str
@@ -77,12 +89,14 @@ class Diagnostic:
     def render(self) -> str:
         """The text a person reads: place, sentence, the line with a caret, the hint."""
         head = f"{self.severity} {self.code}: {self.message}"
+        if self.severity == "notice":
+            return head
         if self.span is None:
             lines = [head]
         else:
             source = self.span.source
             number, column = source.position(self.span.start)
-            shown = source.line(number).replace("\t", " ")
+            shown = masked(source.line(number).replace("\t", " "))
             last = min(self.span.end, self.span.start + len(shown) - (column - 1))
             marked = source.text[self.span.start : last]
             gutter = f"{number:>4}"

@@ -33,7 +33,7 @@ class Session:
     """Tables, settings and jobs over one SparkSession.
 
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
-    `master`, `checkpoint`: as on the command line. `settings`: Flink's keys, beating SET.
+    `master`, `checkpoint`, `bounded`: as on the command line. `settings`: Flink's keys, beating SET.
     Further keyword arguments are Spark settings with underscores for dots: `spark_driver_memory="4g"`.
     """
 
@@ -43,6 +43,7 @@ class Session:
         *,
         master: str | None = None,
         checkpoint: str | Path | None = None,
+        bounded: bool = False,
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         conf: Mapping[str, str] | None = None,
@@ -58,6 +59,7 @@ class Session:
         self._checkpoint = None if checkpoint is None else str(checkpoint)
         self._variables = dict(variables or {})
         self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
+        self._bounded = bounded
         self._rows = rows
         self._rows_style = rows_style
         self._names: set[str] = set()
@@ -141,7 +143,7 @@ class Session:
 
         chosen = job.settings.get("execution.checkpointing.dir")
         root = self._checkpoint or (str(chosen) if chosen else None)
-        runner = Runner(self.spark, root, self._rows, self._rows_style)
+        runner = Runner(self.spark, root, self._rows, self._rows_style, self._bounded)
         running = runner.start(job, self._job_name(job, name))
         self.jobs.append(running)
         return running

@@ -109,7 +109,7 @@ def check(path: Path, evaluate: Callable[[Case], str]) -> None:
 
 def _write(case: Case, result: str) -> str:
     head = " ".join([case.command, *(f"{k}={v}" if v else k for k, v in case.arguments.items())])
-    blank = any(not line.strip() for line in result.split("\n"))
+    blank = result and any(not line.strip() for line in result.split("\n"))
     output = f"{RULE}\n{result}\n{RULE}\n{RULE}" if blank else result
     comments = "".join(comment + "\n" for comment in case.comments if comment.strip())
     return f"{comments}{head}\n{case.input}\n{RULE}\n{output}\n"

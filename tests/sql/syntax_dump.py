@@ -54,7 +54,10 @@ def dump(node: ast.Node, indent: int = 0) -> str:
             head.append(inline(value))
         elif value is True:
             head.append(f.name)
-        elif isinstance(node, (ast.SelectItem, ast.PhysicalColumn)) and f.name in ("expression", "type"):
+        elif isinstance(node, (ast.SelectItem, ast.PhysicalColumn)) and f.name in (
+            "expression",
+            "type",
+        ):
             head.append(inline(value))
         else:
             head.append(f"{f.name}={inline(value)}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness.datadriven import Case, check
 from syntax_dump import dump, inline
 
+from harness.datadriven import Case, check
 from tidemill.errors import ScriptError, Source
 from tidemill.sql import ast, parse_expression, parse_script
 
@@ -23,7 +23,9 @@ def evaluate(case: Case) -> str:
                 return dump(parse_script(source, variables))
             case "expressions":
                 lines = case.input.split("\n")
-                return "\n".join(inline(parse_expression(Source("x", line), variables)) for line in lines)
+                return "\n".join(
+                    inline(parse_expression(Source("x", line), variables)) for line in lines
+                )
             case "types":
                 return "\n".join(map(type_of, case.input.split("\n")))
             case "accept":

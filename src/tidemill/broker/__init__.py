@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tidemill.broker.jars import fetch
-from tidemill.broker.java import find_java, find_javac
-from tidemill.broker.server import Broker, Status, default_data, find_running, start, status
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidemill.broker.jars import fetch
+    from tidemill.broker.java import find_java, find_javac
+    from tidemill.broker.server import Broker, Status, default_data, find_running, start, status
 
 __all__ = [
     "Broker",
@@ -17,3 +21,13 @@ __all__ = [
     "start",
     "status",
 ]
+
+_ELSEWHERE = {"fetch": "jars", "find_java": "java", "find_javac": "java"}
+
+
+def __getattr__(name: str) -> object:
+    # Imported on use: `python -m tidemill.broker.jars` must find its module not yet loaded.
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'server')}")
+    return getattr(module, name)

@@ -82,8 +82,14 @@ def cache_directory() -> Path:
 
 
 def read_lock(lock: Path) -> list[Jar]:
+    try:
+        text = lock.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise usage_error(
+            "SETUP-007", f"the lock file '{lock}' cannot be read: {problem}"
+        ) from None
     jars = []
-    for number, line in enumerate(lock.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
@@ -101,7 +107,8 @@ def fetch(lock: Path, note: Callable[[str], None] | None = None) -> list[Path]:
     missing = [jar for jar in jars if _sum_of(cache / jar.path) != jar.sha256]
     if missing:
         if note:
-            note(f"fetching {len(missing)} jars of {lock.stem} (once; cached in {cache})")
+            jars_of = "jar of" if len(missing) == 1 else "jars of"
+            note(f"fetching {len(missing)} {jars_of} {lock.stem} (once; cached in {cache})")
         try:
             _fetch_into(cache, missing)
         except OSError as problem:
@@ -284,8 +291,8 @@ def _sum_of(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
+    except OSError:
+        return None  # what cannot be read has to be fetched, and that says why it cannot
 
 
 def main(arguments: list[str]) -> int:

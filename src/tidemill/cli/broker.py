@@ -33,23 +33,26 @@ def start(port: int | None, data: Path | None, detach: bool) -> None:
 
     Without --detach it runs until Ctrl-C, or until `tidemill broker stop`.
     """
+    running = None
     try:
         running = server.start(data, port, detach, note=lambda text: click.echo(text, err=True))
-    except KeyboardInterrupt:
-        click.echo("broker not started", err=True)
-        return
-    taken = "  (port 9092 is taken)" if port is None and running.port != server.DEFAULT_PORT else ""
-    click.echo(f"broker running at {running.bootstrap}{taken}")
-    click.echo(f"  data  {running.data}")
-    click.echo(f"  log   {running.log}")
-    click.echo(f"  stop  {_stop_command(running)}" if detach else "  stop  Ctrl-C")
-    if detach:
-        return
-    try:
+        is_other = port is None and running.port != server.DEFAULT_PORT
+        click.echo(f"broker running at {running.bootstrap}{_TAKEN if is_other else ''}")
+        click.echo(f"  data  {running.data}")
+        click.echo(f"  log   {running.log}")
+        click.echo(f"  stop  {_stop_command(running)}" if detach else "  stop  Ctrl-C")
+        if detach:
+            return
         running.wait()
     except KeyboardInterrupt:
+        if running is None:
+            click.echo("broker not started")
+            return
         running.stop()
     click.echo("broker stopped")
+
+
+_TAKEN = f"  (port {server.DEFAULT_PORT} is taken)"
 
 
 def _stop_command(running: server.Broker) -> str:

@@ -20,14 +20,15 @@ from tidemill.plan import nodes
 from tidemill.plan.environment import Environment, Job, Text, compile_script
 from tidemill.session import Session
 from tidemill.sql import parse_script, read_script
-from tidemill.tables import as_bounded, with_bootstrap
-from tidemill.tables.kafka import StartupMode, TopicTable
+from tidemill.tables import with_bootstrap
+from tidemill.tables.kafka import TopicTable
 from tidemill.types import Field
 
 if TYPE_CHECKING:
     from tidemill.spark.progress import Progress
     from tidemill.spark.runner import RunningJob
 
+CHECKPOINT_DIR = "execution.checkpointing.dir"
 _POLL_SECONDS = 0.25
 _LOG_SECONDS = 10.0
 
@@ -89,18 +90,21 @@ def run(
         session = Session(
             master=master,
             checkpoint=checkpoint,
+            bounded=bounded,
             settings=overrides,
             conf=conf,
             rows=_Table() if output == "table" else _json_lines,
             rows_style="cells" if output == "table" else "json",
         )
-        if bounded:
-            session.adapt_tables(as_bounded)
         if broker.address:
             address = broker.address
             session.adapt_tables(lambda connector: with_bootstrap(connector, address))
             broker.create_topics(answers)
-        _notices(answers, checkpoint, bounded)
+        jobs = [a for a in answers if isinstance(a, Job)]
+        if jobs and not (checkpoint or any(j.settings.get(CHECKPOINT_DIR) for j in jobs)):
+            say(
+                "no --checkpoint: jobs start fresh and keep their progress in a temporary directory"
+            )
         name = scripts[0].stem
         try:
             code = _run(session, session.compile(script), name)
@@ -108,32 +112,6 @@ def run(
             session.close()
         broker.farewell(answers)
     raise SystemExit(code)
-
-
-def _notices(answers: list[Job | Text], checkpoint: str | None, bounded: bool) -> None:
-    seen: set[str] = set()
-    for job in answers:
-        if not isinstance(job, Job):
-            continue
-        for root in job.roots:
-            for node in nodes.walk(root):
-                if not isinstance(node, nodes.Scan) or node.table.name in seen:
-                    continue
-                connector = node.table.connector
-                if (
-                    isinstance(connector, TopicTable)
-                    and connector.startup.mode is StartupMode.GROUP_OFFSETS
-                    and connector.group_id is None
-                ):
-                    seen.add(node.table.name)
-                    say(
-                        f"table '{node.table.name}': no 'properties.group.id', so its group is"
-                        f" KafkaSource-{node.table.identifier} and it is read from the earliest offset"
-                    )
-    jobs = [a for a in answers if isinstance(a, Job)]
-    kept = checkpoint or any(j.settings.get("execution.checkpointing.dir") for j in jobs)
-    if jobs and not kept:
-        say("no --checkpoint: jobs start fresh and keep their progress in a temporary directory")
 
 
 # --- jobs ----------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 In: a text (or a number); out: the number (or its text). A text that Java refuses raises ValueError.
 Home-made because Python's own `int`, `float` and `datetime` accept other texts ("1_0", "nan", no "24:00:00")
-and print others (`1e+16`). Every rule here was compared with JDK 17; one difference is meant: DOUBLE and FLOAT
-print the shortest digits that read back as the same number, as JDK 19 and later do (JDK 17 prints 2.0E23 as
-1.9999999999999998E23).
+and print others (`1e+16`). Differences that are meant: DOUBLE and FLOAT print the shortest digits that read back as
+the same number, as JDK 19 and later do (JDK 17 prints 2.0E23 as 1.9999999999999998E23); times are kept in
+microseconds (TIME in milliseconds, like Flink), and a date or timestamp that does not fit Arrow's type is refused.
 """
 
 from __future__ import annotations
@@ -173,8 +173,11 @@ def parse_timestamp(text: str, form: TimestampForm) -> int:
     return micros
 
 
-def print_double(value: float) -> str:
-    """Double.toString: plain between 0.001 and 10,000,000, otherwise d.dddE±n."""
+def print_double(value: float, exact: float | None = None) -> str:
+    """Double.toString: plain between 0.001 and 10,000,000, otherwise d.dddE±n.
+
+    Also Float.toString, when given the double with the float's shortest digits, and the float itself as `exact`.
+    """
     text = repr(value)
     magnitude = abs(value)
     if 1e-3 <= magnitude < 1e7 or value == 0:
@@ -188,7 +191,7 @@ def print_double(value: float) -> str:
     scientific = int(exponent) + len(digits) - 1
     if len(shown) == 1:
         # Java wants two digits, the nearest ones: Double.MIN_VALUE is 4.9E-324, not 5.0E-324.
-        shown = f"{magnitude:.1e}"
+        shown = f"{abs(value if exact is None else exact):.1e}"
         shown = shown[0] + shown[2]
     return f"{'-' if sign else ''}{shown[0]}.{shown[1:]}E{scientific}"
 

@@ -45,6 +45,8 @@ class Catalog(Protocol):
 
     def find(self, name: ast.QualifiedName) -> Table | View: ...
 
+    def warn(self, warning: Diagnostic) -> None: ...
+
 
 # --- tables --------------------------------------------------------------------------------------
 
@@ -526,13 +528,14 @@ class _Binder:
         if isinstance(found, View):
             node = _Binder(self._catalog).query(found.query)
             return _named(node, found.columns)
+        for warning in check_read(found, reference.span):
+            self._catalog.warn(warning)
         return scan(found, reference.span)
 
 
 def scan(table: Table, span: Span) -> nodes.Node:
     """A table with all its columns: what is stored, then what is computed from it."""
     schema = table.schema
-    check_read(table, span)
     if isinstance(table.connector, UpsertKafkaTable):
         raise not_yet(f"reading the upsert-kafka table '{table.name}'", span)
     stored = tuple(c.name for c in schema.columns if not isinstance(c, Computed))

@@ -95,6 +95,10 @@ class Environment:
             )
         return found
 
+    def warn(self, warning: Diagnostic) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
     @staticmethod
     def _key(name: ast.QualifiedName) -> str:
         path = [p.name for p in name.parts[:-1]]
@@ -198,7 +202,7 @@ class Environment:
         modes = []
         for root in roots:
             modes.append(infer_modes(root))
-            check_runnable(root)
+            check_runnable(root, span)
         return Job(roots, tuple(modes), dict(self.settings), span)
 
     def _explain(self, statement: ast.Explain) -> Text:

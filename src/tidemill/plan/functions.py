@@ -221,7 +221,6 @@ NOT_YET = frozenset(
         "BITNOT",
         "BITOR",
         "BITXOR",
-        "COALESCE",
         "COLLECT",
         "CONVERT_TZ",
         "COSH",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, UPSERT, ChangelogMode, RowKind
-from tidemill.errors import script_error
+from tidemill.errors import Span, script_error
 from tidemill.plan import nodes
 from tidemill.plan.scope import not_yet
 from tidemill.tables.builtin import BlackholeTable, PrintTable
@@ -96,13 +96,8 @@ def _check_sink(sink: nodes.Sink, accepted: ChangelogMode) -> None:
         )
 
 
-def check_runnable(root: nodes.Node) -> None:
+def check_runnable(root: nodes.Node, span: Span) -> None:
     """Refuse, by name, what plans but cannot be executed yet."""
     for node in nodes.walk(root):
         if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-            raise script_error(
-                "PLAN-020",
-                f"an aggregate over an updating input cannot be run yet: {node.describe()}",
-                None,
-                "docs/differences.md lists what is not there yet",
-            )
+            raise not_yet(f"an aggregate over an updating input ({node.describe()})", span)

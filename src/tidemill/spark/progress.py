@@ -75,7 +75,8 @@ class Progress:
 def table_of(source: Mapping[str, Any]) -> str:
     """The kernel's sources describe themselves as `tidemill-kafka[table]`."""
     text = str(source.get("description", ""))
-    return text.partition("[")[2].rstrip("]") or text
+    inner = text.partition("[")[2].rstrip("]") or text
+    return inner.partition(":")[0]
 
 
 def as_reports(raw: Iterable[Any]) -> list[Mapping[str, Any]]:

@@ -31,7 +31,7 @@ from tidemill.spark.faults import diagnose
 from tidemill.spark.lower import Lowering
 from tidemill.spark.progress import as_reports
 from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
-from tidemill.spark.source import kafka_spec
+from tidemill.spark.source import topics_spec
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -149,7 +149,7 @@ def check_tables(spark: SparkSession, job: Job) -> None:
         if key in seen:
             continue
         seen.add(key)
-        spec = json.dumps(kafka_spec(table, None))
+        spec = json.dumps(topics_spec(connector))
         try:
             found = json.loads(admin.describeTopics(spec, CONNECT_TIMEOUT_MS))
         except Exception as error:
@@ -195,7 +195,8 @@ class Runner:
     checkpoint_root: str | None = None
     rows: Rows | None = None
     rows_style: str = "cells"
-    parallelism: int | None = None
+    bounded: bool = False
+    """Read every Kafka table up to what is latest at the start (`--bounded`)."""
 
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
@@ -212,7 +213,7 @@ class Runner:
         frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         writer = self._writer(job, frames)
         writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
-        if is_bounded(job):
+        if ends_by_itself(job, self.bounded):
             writer = writer.trigger(availableNow=True)
         else:
             interval = job.settings.get("execution.checkpointing.interval")
@@ -244,7 +245,7 @@ class Runner:
             )
         if not stored:
             self._store(checkpoint, {"time_zone": zone})
-        parallelism = job.settings.get("parallelism.default") or self.parallelism
+        parallelism = job.settings.get("parallelism.default")
         cores = self.spark.sparkContext.defaultParallelism
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
@@ -309,14 +310,14 @@ def _text_sink(job: Job) -> bool:
     )
 
 
-def is_bounded(job: Job) -> bool:
-    """Whether the job ends by itself."""
+def ends_by_itself(job: Job, bounded: bool) -> bool:
+    """Whether every source of the job has an end; `bounded` gives one to each Kafka table."""
     for root in job.roots:
         for node in nodes.walk(root):
             if not isinstance(node, nodes.Scan):
                 continue
             match node.table.connector:
-                case TopicTable() as kafka if not kafka.bounded.is_bounded:
+                case TopicTable() as kafka if not (bounded or kafka.bounded.is_bounded):
                     return False
                 case DatagenTable() as datagen if datagen.total_rows is None:
                     return False

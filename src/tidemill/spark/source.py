@@ -52,8 +52,7 @@ def kafka_spec(table: Table, max_rows_per_batch: int | None) -> dict[str, Any]:
     interval = connector.discovery_interval
     return {
         "table": table.name,
-        "properties": dict(connector.properties),
-        **_topics(connector),
+        **topics_spec(connector),
         "startup": _position(startup),
         "bounded": _position(bounded),
         "discoveryIntervalMs": int(interval.total_seconds() * 1000) if interval else 0,
@@ -61,10 +60,14 @@ def kafka_spec(table: Table, max_rows_per_batch: int | None) -> dict[str, Any]:
     }
 
 
-def _topics(connector: TopicTable) -> dict[str, Any]:
-    if connector.topics:
-        return {"topics": list(connector.topics)}
-    return {"topicPattern": connector.topic_pattern}
+def topics_spec(connector: TopicTable) -> dict[str, Any]:
+    """Which topics, and how to reach them."""
+    topics = (
+        {"topics": list(connector.topics)}
+        if connector.topics
+        else {"topicPattern": connector.topic_pattern}
+    )
+    return {"properties": dict(connector.properties), **topics}
 
 
 def _position(position: Any) -> dict[str, Any]:

@@ -117,8 +117,8 @@ _TOKEN = re.compile(
     | (?P<text> {_TEXT} )
     | (?P<quoted> `[^`\r\n]*(?:``[^`\r\n]*)*` )
     | (?P<number> (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)? )
-    | (?P<operator> /\*\+ | \*/ | <> | != | <= | >= | == | => | -> | \|\| | && | ::
-                    | [-+*/%=<>(),.;\[\]{{}}:?|&^~!@\#] )
+    | (?P<operator> /\*\+ | \*/ | \.\.\. | <> | != | <= | >= | == | => | -> | \|\| | && | ::
+                    | /(?!\*) | [-+*%=<>(),.;\[\]{{}}:?|&^~!@\#] )
     | (?P<double> "[^"]*(?:""[^"]*)*" )
     """,
     re.VERBOSE | re.DOTALL,
@@ -343,8 +343,9 @@ class _Lexer:
 
     def _report_undefined(self, name: str, start: int, end: int) -> None:
         known = ", ".join(sorted(self.variables))
-        listed = f"variables given: {known}" if known else f"give its value with --var {name}=VALUE"
-        hint = did_you_mean(name, list(self.variables), listed)
+        meant = did_you_mean(name, list(self.variables))
+        given = f"variables given: {known}" if known else f"give it with --var {name}=VALUE"
+        hint = f"{meant} {given}" if meant else given
         self.report("SQL-006", f"variable '{name}' is not defined", start, end, hint)
 
     def _read_filled(self, start: int, end: int) -> None:

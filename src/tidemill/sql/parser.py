@@ -100,6 +100,14 @@ _UNSUPPORTED = {
     "SOURCE": "give several script files on the command line; they are one script",
 }
 
+# Words behind these that belong to the statement's name.
+_OBJECTS = _words(
+    """
+    TABLE TABLES VIEW VIEWS DATABASE DATABASES CATALOG CATALOGS FUNCTION FUNCTIONS MODULE MODULES MATERIALIZED
+    MODEL MODELS JAR JARS JOB JOBS COLUMNS PARTITIONS PROCEDURES CREATE CURRENT FULL USER EXECUTE PLAN INTO FROM
+    """
+)
+
 _STATEMENTS = (
     "CREATE TABLE",
     "CREATE VIEW",
@@ -213,6 +221,7 @@ _SLIPS = {
     "RLIKE": "write REGEXP(value, 'pattern')",
     "ILIKE": "write LOWER(value) LIKE 'pattern'",
     "->": "lambda expressions do not exist in Flink SQL",
+    "...": "... is a placeholder: put the real text in its place",
     "TOP": "write LIMIT n at the end of the query",
 }
 
@@ -261,7 +270,6 @@ _PLAIN_TYPES: dict[str, SqlType] = {
     "FLOAT": types.FloatType(),
     "DOUBLE": types.DOUBLE,
     "DATE": types.DateType(),
-    "NULL": types.NullType(),
 }
 # Types with a length or precision in parentheses; without it Flink's default counts, the constructor's own.
 _SIZED_TYPES: dict[str, Callable[..., SqlType]] = {
@@ -320,6 +328,7 @@ _FOREIGN_TYPES = {
 _TYPE_NAMES = (*_PLAIN_TYPES, *_SIZED_TYPES, *_NESTED_TYPES)
 _COLUMN_WORDS = ("METADATA", "VIRTUAL", "COMMENT", "PRIMARY", "CONSTRAINT", "NOT", "ENFORCED")
 
+_OPTION_ENDS = frozenset({"=", ",", ")", "(", ";", "..."})
 _ENFORCED_HINT = "write PRIMARY KEY (column, …) NOT ENFORCED"
 
 
@@ -366,6 +375,7 @@ class _Parser:
         self.at = 0
         self.token = self.tokens[0]
         self.depth = 0
+        self.query_refused_in: str | None = None
 
     # --- reading tokens ---
 
@@ -437,7 +447,10 @@ class _Parser:
                 f"did you mean '{meant}' instead of '{word.value}'?",
             )
             return
-        hint = hint or _SLIPS.get(token.key)
+        before = self.tokens[self.at - 1].key if self.at else ""
+        if token.key == "...":
+            hint = None
+        hint = hint or _SLIPS.get(token.key) or (_SLIPS["TOP"] if before == "TOP" else None)
         self._report("SQL-010", f"expected {what}, found {_describe(token)}", span, hint)
 
     def _misspelt_clause(self) -> tuple[Token, str] | None:
@@ -476,7 +489,7 @@ class _Parser:
             if self._accept(";"):
                 continue
             first, reported = self.at, len(self.problems)
-            self.depth = 0
+            self.depth, self.query_refused_in = 0, None
             try:
                 statement = self._guard(self._parse_statement)
                 statements.append(statement)
@@ -558,11 +571,13 @@ class _Parser:
         words: list[str] = []
         for distance in range(3):
             words.append(self._peek(distance).key)
-            phrase = " ".join(words)
-            if phrase in _UNSUPPORTED:
-                hint = _UNSUPPORTED[phrase]
-                span = Span(self.source, self.token.start, self._peek(distance).end)
-                raise self._fail("SQL-013", f"statement {phrase} is not supported", span, hint)
+            hint = _UNSUPPORTED.get(" ".join(words))
+            if hint is None:
+                continue
+            while self._peek(len(words)).key in _OBJECTS:
+                words.append(self._peek(len(words)).key)
+            span = Span(self.source, self.token.start, self._peek(len(words) - 1).end)
+            raise self._fail("SQL-013", f"statement {' '.join(words)} is not supported", span, hint)
 
     def _fail_statement(self) -> _Abandoned:
         token = self.token
@@ -752,7 +767,7 @@ class _Parser:
         primary_key: ast.PrimaryKey | None = None
         if self._is("("):
             opening = self._advance()
-            while not self._is(")"):
+            while True:
                 element = self._parse_table_element()
                 if isinstance(element, ast.ColumnDefinition):
                     columns.append(element)
@@ -814,7 +829,7 @@ class _Parser:
             self._expect("FOR", hint="write WATERMARK FOR column AS expression")
             column = self._parse_qualified_name("a column's name")
             self._expect("AS", hint="write WATERMARK FOR column AS expression")
-            expression = self._parse_expression()
+            expression = self._parse_row_expression("a watermark")
             return ast.WatermarkDefinition(self._span(start.start), column, expression)
         if start.key in ("CONSTRAINT", "PRIMARY", "UNIQUE"):
             name = self._parse_identifier("a name") if self._accept("CONSTRAINT") else None
@@ -833,7 +848,7 @@ class _Parser:
                 "a type", "a column's name has one part; quote it if it holds a dot"
             )
         if self._accept("AS"):
-            expression = self._parse_expression()
+            expression = self._parse_row_expression("a computed column")
             comment = self._parse_comment()
             return ast.ComputedColumn(self._span(start), name, comment, expression)
         type_, type_span = self._parse_type()
@@ -858,6 +873,13 @@ class _Parser:
         return ast.PhysicalColumn(
             self._span(start), name, comment, type_, type_span, primary_key, enforced
         )
+
+    def _parse_row_expression(self, owner: str) -> ast.Expression:
+        """An expression over the columns of one row, where a query has no place."""
+        self.query_refused_in = owner
+        expression = self._parse_expression()
+        self.query_refused_in = None
+        return expression
 
     def _refuse_unique(self) -> None:
         if self._is("UNIQUE"):
@@ -922,8 +944,12 @@ class _Parser:
                 self._token_span(opening),
                 "this parenthesis is not closed",
             )
-        meant = nearest(token.key, _COLUMN_WORDS) if token.kind == "word" else None
-        raise self._fail_expected(f"{also} or ')'", f"did you mean '{meant}'?" if meant else None)
+        hint = None
+        if token.key in _STRUCTURE:
+            hint = "close the list with ) first"
+        elif token.kind == "word" and (meant := nearest(token.key, _COLUMN_WORDS)):
+            hint = f"did you mean '{meant}'?"
+        raise self._fail_expected(f"{also} or ')'", hint)
 
     def _parse_options(self) -> tuple[ast.Option, ...]:
         if not self._is("("):
@@ -938,18 +964,18 @@ class _Parser:
         return tuple(options)
 
     def _parse_option(self) -> ast.Option:
-        key, key_span = self._parse_option_text("name", ("=",))
+        key, key_span = self._parse_option_text("name")
         self._expect("=", hint="write 'key' = 'value'")
-        value, value_span = self._parse_option_text("value", (",", ")"))
+        value, value_span = self._parse_option_text("value")
         return ast.Option(key_span, key, value, value_span)
 
-    def _parse_option_text(self, what: str, ends: tuple[str, ...]) -> tuple[str, Span]:
+    def _parse_option_text(self, what: str) -> tuple[str, Span]:
         """A text; one without its quotes is reported and read up to the sign that ends it."""
         if self.token.kind == "text":
             token = self._advance()
             return token.value, self._token_span(token)
         start = self.at
-        while self.token.kind not in ("text", "end") and self.token.key not in (*ends, ";", "="):
+        while self.token.kind not in ("text", "end") and self.token.key not in _OPTION_ENDS:
             self._advance()
         if self.at == start:
             raise self._fail_expected(f"an option's {what} in single quotes")
@@ -1014,6 +1040,9 @@ class _Parser:
 
     def _parse_query(self) -> ast.Query:
         self._enter()
+        if self.query_refused_in:
+            span = self._token_span(self.token)
+            raise self._fail("SQL-019", f"{self.query_refused_in} cannot hold a query", span)
         start = self.token.start
         common_tables: list[ast.CommonTable] = []
         if self._accept("WITH"):
@@ -1139,6 +1168,9 @@ class _Parser:
                 )
                 break
             items.append(self._parse_select_item())
+        if self.token.kind in ("name", "number", "text") or self._is_identifier(self.token):
+            hint = "a comma may be missing" if items[-1].alias is not None else None
+            raise self._fail_expected("',' or FROM", hint)
         source = where = having = qualify = None
         group_by: tuple[ast.Expression | ast.GroupingSet, ...] | None = None
         windows: list[tuple[ast.Identifier, ast.WindowSpecification]] = []
@@ -1941,9 +1973,13 @@ class _Parser:
             table = self._parse_qualified_name("a table's name")
             relation: ast.Relation = ast.TableReference(table.span, table)
             return self._parse_table_argument(start, relation)
+        if self._is("MODEL") and self._is_identifier(self._peek()):
+            raise self._fail_unsupported("MODEL as an argument", self._token_span(self.token))
         if self._is("DESCRIPTOR", "("):
             self._advance()
-            columns = self._parse_identifier_list("a column's name")
+            columns = (
+                () if self._accept("(", ")") else self._parse_identifier_list("a column's name")
+            )
             return ast.DescriptorArgument(self._span(start), columns)
         if self.token.key in _QUERY_STARTS:
             query = self._parse_query()
@@ -2197,15 +2233,14 @@ class _Parser:
         while True:
             if self._accept("NOT", "NULL"):
                 type_ = type_.not_null
-            elif self._is("NOT") and self._peek().key != "NULL":
+            elif self._is("NULL") and self._peek().key != "ON":  # RETURNING INT NULL ON EMPTY
+                self._advance()
+            elif self._accept("ARRAY"):
+                type_ = types.ArrayType(True, type_)
+            elif self._accept("MULTISET"):
+                type_ = types.MultisetType(True, type_)
+            else:
                 break
-            elif not self._accept("NULL"):
-                if self._accept("ARRAY"):
-                    type_ = types.ArrayType(True, type_)
-                elif self._accept("MULTISET"):
-                    type_ = types.MultisetType(True, type_)
-                else:
-                    break
         self._leave()
         return type_, self._span(start)
 
@@ -2324,6 +2359,9 @@ class _Parser:
             )
         if token.key in _STRUCTURE:
             return self._fail_expected("a type")
+        if token.key in _NESTED_TYPES:
+            self._advance()
+            return self._fail_expected("'<'", f"write {token.key}<type>")
         foreign = _FOREIGN_TYPES.get(token.key)
         meant = nearest(token.key, _TYPE_NAMES)
         if foreign:

@@ -2,7 +2,6 @@
 
 from tidemill.tables.build import (
     CONNECTORS,
-    as_bounded,
     build_table,
     check_insert,
     check_read,
@@ -18,7 +17,6 @@ __all__ = [
     "CODES",
     "CONNECTORS",
     "FORMATS",
-    "as_bounded",
     "build_table",
     "check_insert",
     "check_read",

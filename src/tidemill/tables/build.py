@@ -20,7 +20,7 @@ from tidemill.tables.connector import (
     ConnectorDefinition,
     Declaration,
 )
-from tidemill.tables.kafka import KAFKA, Bounded, BoundedMode, StartupMode, TopicTable
+from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
 from tidemill.tables.options import OptionReader, in_script_order, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA
@@ -141,10 +141,10 @@ def check_read(table: Table, span: Span | None) -> list[Diagnostic]:
         return [
             Diagnostic(
                 "OPT-028",
-                f"table '{table.name}' has no consumer group: a fresh start reads from the earliest offset",
+                f"table '{table.name}' has no 'properties.group.id': its group is"
+                f" KafkaSource-{table.identifier}, and a fresh start reads from the earliest offset",
                 span,
-                "set 'properties.group.id', or 'scan.startup.mode' = 'earliest-offset'",
-                severity="warning",
+                severity="notice",
             )
         ]
     return []
@@ -180,10 +180,3 @@ def with_bootstrap(connector: Connector, address: str) -> Connector:
         if not key.startswith(("security.", "sasl.", "ssl."))
     }
     return replace(connector, properties={**kept, "bootstrap.servers": address})
-
-
-def as_bounded(connector: Connector) -> Connector:
-    """The same table, read up to what is latest at the start unless it already has an end."""
-    if not isinstance(connector, TopicTable) or connector.bounded.is_bounded:
-        return connector
-    return replace(connector, bounded=Bounded(BoundedMode.LATEST), discovery_interval=None)

@@ -262,7 +262,8 @@ def _bounds(type_: SqlType) -> tuple[Decimal, Decimal] | None:
         case DoubleType():
             return Decimal("4.9E-324"), Decimal("1.7976931348623157E308")
         case DecimalType(precision=precision, scale=scale):
-            return Decimal(0), Decimal(10) ** (precision - scale) - Decimal(10) ** -scale
+            # Built from digits: arithmetic would round to 28 of them.
+            return Decimal(0), Decimal((0, (9,) * precision, -scale))
         case YearMonthIntervalType():
             return Decimal(0), Decimal(120000)
     return None
@@ -273,7 +274,7 @@ def _limits(type_: SqlType) -> tuple[Decimal, Decimal] | None:
     bounds = _bounds(type_)
     if bounds is None or type(type_) in _INTEGER_BITS:
         return bounds
-    return -bounds[1], bounds[1]
+    return bounds[1].copy_negate(), bounds[1]
 
 
 def _read_field(reader: OptionReader, name: str, type_: SqlType) -> Random | Sequence | None:

@@ -6,6 +6,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
@@ -30,6 +31,9 @@ public final class Admin {
 
   private record Shape(Integer partitions, Short replicas, Map<String, String> configs) {}
 
+  /** Partitions by topic, and the topics that do not exist. */
+  record Found(Map<String, Integer> topics, Set<String> missing) {}
+
   private Admin() {}
 
   /**
@@ -38,28 +42,35 @@ public final class Admin {
    */
   public static String describeTopics(String specJson, long timeoutMs) {
     Wanted wanted = Json.read(specJson, Wanted.class);
+    return Json.write(
+        find(wanted.properties(), wanted.topics(), wanted.topicPattern(), timeoutMs));
+  }
+
+  /** Asks the broker itself; a consumer would answer from what it knew five minutes ago. */
+  static Found find(
+      Map<String, String> properties, List<String> topics, String topicPattern, long timeoutMs) {
     return ask(
-        wanted.properties(),
+        properties,
         "looking up topics",
         timeoutMs,
         (admin, deadline) -> {
-          Collection<String> names = wanted.topics();
+          Collection<String> names = topics;
           if (names == null) {
-            Pattern pattern = Pattern.compile(wanted.topicPattern());
+            Pattern pattern = Pattern.compile(topicPattern);
             names = new ArrayList<>(get(admin.listTopics().names(), deadline));
             names.removeIf(name -> !pattern.matcher(name).matches());
           }
-          TreeMap<String, Integer> found = new TreeMap<>();
-          TreeSet<String> missing = new TreeSet<>();
+          Found found = new Found(new TreeMap<>(), new TreeSet<>());
           for (Map.Entry<String, KafkaFuture<TopicDescription>> topic :
               admin.describeTopics(names).topicNameValues().entrySet()) {
             try {
-              found.put(topic.getKey(), get(topic.getValue(), deadline).partitions().size());
+              int partitions = get(topic.getValue(), deadline).partitions().size();
+              found.topics().put(topic.getKey(), partitions);
             } catch (UnknownTopicOrPartitionException | InvalidTopicException e) {
-              missing.add(topic.getKey());
+              found.missing().add(topic.getKey());
             }
           }
-          return Json.write(new TreeMap<>(Map.of("topics", found, "missing", missing)));
+          return found;
         });
   }
 
@@ -100,12 +111,12 @@ public final class Admin {
         });
   }
 
-  private interface Question {
-    String put(AdminClient admin, long deadline) throws Exception;
+  private interface Question<T> {
+    T put(AdminClient admin, long deadline) throws Exception;
   }
 
-  private static String ask(
-      Map<String, String> properties, String doing, long timeoutMs, Question question) {
+  private static <T> T ask(
+      Map<String, String> properties, String doing, long timeoutMs, Question<T> question) {
     long deadline = System.nanoTime() + timeoutMs * 1_000_000;
     AdminClient admin = Clients.admin(properties, timeoutMs);
     try {

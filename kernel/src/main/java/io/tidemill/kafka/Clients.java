@@ -115,6 +115,19 @@ final class Clients {
     return prefix + "-" + role;
   }
 
+  /** How long to wait for a broker: the user's word, else two minutes. */
+  static long timeoutMs(Map<String, String> properties) {
+    String timeout =
+        properties.getOrDefault(
+            "default.api.timeout.ms", CONSUMER_DEFAULTS.get("default.api.timeout.ms"));
+    try {
+      return Long.parseLong(timeout.trim());
+    } catch (NumberFormatException e) {
+      throw new Fault(
+          Fault.CLIENT_PROPERTY, "'properties.default.api.timeout.ms' is not a number", null);
+    }
+  }
+
   /** Runs a call to a client; what goes wrong comes out as a Fault. */
   static <T> T call(Map<String, String> properties, String doing, Callable<T> body) {
     try {

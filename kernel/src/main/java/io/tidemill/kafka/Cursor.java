@@ -23,7 +23,6 @@ final class Cursor implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Cursor.class);
   private static final Duration POLL = Duration.ofMillis(500);
   private static final long PROBE_NANOS = Duration.ofSeconds(5).toNanos();
-  private static final long DEFAULT_TIMEOUT_MS = 120_000;
 
   private final SourceSpec spec;
   private final TopicPartition tp;
@@ -39,8 +38,7 @@ final class Cursor implements AutoCloseable {
     this.tp = tp;
     this.consumer = Clients.consumer(spec, tp.toString(), fetchBytes, keys, values);
     this.consumer.assign(List.of(tp));
-    String timeout = spec.properties().get("default.api.timeout.ms");
-    this.timeoutMs = timeout == null ? DEFAULT_TIMEOUT_MS : Long.parseLong(timeout.trim());
+    this.timeoutMs = Clients.timeoutMs(spec.properties());
   }
 
   /** Goes to an offset; costs nothing if the last range ended there. */

@@ -6,19 +6,15 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
-import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
-import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.kafka.common.internals.Topic;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -37,36 +33,25 @@ final class Topics implements AutoCloseable {
 
   /** All partitions there are now; a topic that is named and does not exist is a fault. */
   Set<TopicPartition> partitions() {
-    return call(
-        "looking up the topics of table '" + spec.table() + "'",
-        () -> {
-          Set<TopicPartition> found = new HashSet<>();
-          if (spec.topicPattern() != null) {
-            Pattern pattern = Pattern.compile(spec.topicPattern());
-            consumer()
-                .listTopics()
-                .forEach(
-                    (topic, partitions) -> {
-                      if (!Topic.isInternal(topic) && pattern.matcher(topic).matches()) {
-                        add(found, partitions);
-                      }
-                    });
-            return found;
-          }
-          Set<String> missing = new TreeSet<>();
-          for (String topic : spec.topics()) {
-            List<PartitionInfo> partitions = consumer().partitionsFor(topic);
-            if (partitions == null || partitions.isEmpty()) {
-              missing.add(topic);
-            } else {
-              add(found, partitions);
-            }
-          }
-          if (!missing.isEmpty()) {
-            throw missing(missing);
-          }
-          return found;
-        });
+    Admin.Found found =
+        Admin.find(
+            spec.properties(),
+            spec.topics(),
+            spec.topicPattern(),
+            Clients.timeoutMs(spec.properties()));
+    if (!found.missing().isEmpty()) {
+      throw missing(found.missing());
+    }
+    Set<TopicPartition> partitions = new HashSet<>();
+    found
+        .topics()
+        .forEach(
+            (topic, count) -> {
+              for (int partition = 0; partition < count; partition++) {
+                partitions.add(new TopicPartition(topic, partition));
+              }
+            });
+    return partitions;
   }
 
   Map<TopicPartition, Long> beginnings(Collection<TopicPartition> partitions) {
@@ -194,9 +179,5 @@ final class Topics implements AutoCloseable {
             + "' at "
             + spec.properties().get("bootstrap.servers"),
         "create the topic, or correct the option 'topic'");
-  }
-
-  private static void add(Set<TopicPartition> found, List<PartitionInfo> partitions) {
-    partitions.forEach(p -> found.add(new TopicPartition(p.topic(), p.partition())));
   }
 }

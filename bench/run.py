@@ -1,0 +1,140 @@
+"""Rows per second of Kafka → decode → blackhole and of GROUP BY, as ratios to a raw read of the same topic.
+
+    python bench/run.py [--rows 3000000] [--rounds 3]
+
+One broker, one topic of two partitions, one Spark; the workloads take turns, and the medians of their rates count.
+A rate is rows over the time of the batches, so that starting a query does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from tidemill import Session
+from tidemill.broker import start, topics
+from tidemill.spark.source import topics_spec
+from tidemill.tables.catalog import Table
+
+KEYS = 200_000
+BATCH = 1_000_000
+
+SCRIPT = """
+CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
+  'connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = '${BOOTSTRAP}',
+  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = 'json');
+CREATE TABLE hole (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH ('connector' = 'blackhole');
+CREATE TABLE totals (user_id BIGINT, c BIGINT, amount DOUBLE) WITH ('connector' = 'blackhole');
+"""
+WORKLOADS = {
+    "raw read": None,
+    "decode": "INSERT INTO hole SELECT * FROM orders",
+    f"GROUP BY, {KEYS:,} keys": (
+        "INSERT INTO totals SELECT user_id, COUNT(*), SUM(amount) FROM orders GROUP BY user_id"
+    ),
+}
+TARGETS = {"decode": 0.25, f"GROUP BY, {KEYS:,} keys": 0.1}
+
+
+def fill(bootstrap: str, rows: int) -> None:
+    """Documents of about 115 bytes, the same in every run."""
+    topics.create(bootstrap, "orders", 2, {})
+    dice = random.Random(42)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    for i in range(rows):
+        document = (
+            b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
+            % (dice.randrange(KEYS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
+        )
+        while True:
+            try:
+                producer.produce("orders", document, partition=i % 2)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if i % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def raw_read(session: Session) -> Any:
+    table = session.environment.objects["orders"]
+    assert isinstance(table, Table)
+    spec = {
+        "table": "orders",
+        **topics_spec(table.connector),  # type: ignore[arg-type]
+        "startup": {"mode": "earliest-offset"},
+        "bounded": {"mode": "latest-offset"},
+        "discoveryIntervalMs": 0,
+        "maxRowsPerBatch": BATCH,
+    }
+    records = (
+        session.spark.readStream.format("tidemill-kafka").option("spec", json.dumps(spec)).load()
+    )
+    writer = records.select("value").writeStream.format("noop").trigger(availableNow=True)
+    return writer.option("checkpointLocation", tempfile.mkdtemp()).start()
+
+
+def rate(query: Any) -> float:
+    query.awaitTermination()
+    reports = [json.loads(r.json) for r in query.recentProgress]
+    busy = [r for r in reports if r["numInputRows"]]
+    return sum(r["numInputRows"] for r in busy) / (
+        sum(r["durationMs"]["triggerExecution"] for r in busy) / 1000
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        broker = start(Path(place), port=0)
+        try:
+            print(f"filling a topic with {chosen.rows:,} rows …", flush=True)
+            fill(broker.bootstrap, chosen.rows)
+            with Session(variables={"BOOTSTRAP": broker.bootstrap}) as session:
+                session.execute(SCRIPT)
+                rates: dict[str, list[float]] = {name: [] for name in WORKLOADS}
+                for turn in range(chosen.rounds + 1):
+                    for name, statement in WORKLOADS.items():
+                        query = (
+                            raw_read(session)
+                            if statement is None
+                            else session.execute(statement)[0].query
+                        )  # type: ignore[union-attr]
+                        found = rate(query)
+                        if turn:  # the first round warms the JVM up
+                            rates[name].append(found)
+        finally:
+            broker.stop()
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    raw = medians["raw read"]
+    print(
+        f"\n{chosen.rows:,} rows, {chosen.rounds} rounds, {platform.machine()}, batches of {BATCH:,} rows\n"
+    )
+    print(f"{'workload':28} {'rows/s':>12} {'ratio':>7} {'wanted':>7}   spread")
+    for name, median in medians.items():
+        wanted = f"{TARGETS[name]:.2f}" if name in TARGETS else ""
+        spread = f"{min(rates[name]):,.0f} … {max(rates[name]):,.0f}"
+        print(f"{name:28} {median:12,.0f} {median / raw:7.2f} {wanted:>7}   {spread}")
+
+
+if __name__ == "__main__":
+    main()

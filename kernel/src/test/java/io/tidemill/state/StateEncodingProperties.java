@@ -1,0 +1,424 @@
+package io.tidemill.state;
+
+import java.math.BigDecimal;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Properties of the stored forms, each over many random cases from a seed given on the command line. Prints one line per
+ * property; the first failure ends the run with its seed in the message. Started by tests/kernel/test_state_encoding.py.
+ */
+public final class StateEncodingProperties {
+  private static final StructType ARGUMENTS =
+      (StructType)
+          DataType.fromDDL(
+              "i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(12,2), w DECIMAL(36,6), s STRING, b BINARY, t TIMESTAMP,"
+                  + " a ARRAY<INT>, r STRUCT<x: INT, y: STRING>, keep BOOLEAN");
+  private static final List<AggregateSpec.Call> CALLS =
+      List.of(
+          call("COUNT", null, false, null, "bigint"),
+          call("COUNT", "s", false, "keep", "bigint"),
+          call("SUM", "i", false, null, "int"),
+          call("SUM", "l", false, "keep", "bigint"),
+          call("AVG", "l", false, null, "bigint"),
+          call("SUM", "n", false, null, "decimal(38,2)"),
+          call("AVG", "n", false, null, "decimal(38,6)"),
+          call("SUM", "w", false, null, "decimal(38,6)"),
+          call("MIN", "w", false, null, "decimal(36,6)"),
+          call("MAX", "d", false, null, "double"),
+          call("MIN", "s", false, null, "string"),
+          call("MAX", "b", false, "keep", "binary"),
+          call("MIN", "t", false, null, "timestamp"),
+          call("COUNT", "s", true, null, "bigint"),
+          call("COUNT", "i", true, "keep", "bigint"),
+          call("SUM", "i", true, null, "int"),
+          call("AVG", "i", true, null, "int"),
+          call("COUNT", "a", true, null, "bigint"),
+          call("COUNT", "r", true, null, "bigint"),
+          call("SUM", "w", true, null, "decimal(38,6)"));
+  private static final List<AggregateSpec.Call> ORDERED_CALLS =
+      List.of(
+          call("SUM", "f", false, null, "float"),
+          call("AVG", "f", false, null, "float"),
+          call("SUM", "d", false, "keep", "double"));
+
+  private static AggregateSpec.Call call(String function, String argument, boolean distinct, String filter, String type) {
+    return new AggregateSpec.Call(function, argument, distinct, filter, "x", type);
+  }
+
+  public static void main(String[] args) {
+    long seed = Long.parseLong(args[0]);
+    Map<String, Consumer<Random>> properties = new java.util.LinkedHashMap<>();
+    properties.put("numbers and bytes come back as they were written", StateEncodingProperties::numbers);
+    properties.put("torn bytes are refused", StateEncodingProperties::torn);
+    properties.put("words keep the order of doubles", StateEncodingProperties::orderedDoubles);
+    properties.put("a byte set is a set, and its stored form is the set", StateEncodingProperties::byteSet);
+    properties.put("a split moves values from one bucket to the new one only", StateEncodingProperties::addresses);
+    properties.put("state that is read and written again has the same bytes", r -> roundTrip(r, CALLS));
+    properties.put("ordered state that is read and written again has the same bytes", r -> roundTrip(r, ORDERED_CALLS));
+    properties.put("state does not depend on how rows were cut into deltas", StateEncodingProperties::cuts);
+    properties.put("a distinct set of any size is the set of its values", StateEncodingProperties::distinct);
+    for (Map.Entry<String, Consumer<Random>> property : properties.entrySet()) {
+      for (int i = 0; i < 25; i++) {
+        long caseSeed = seed * 1_000_003 + i;
+        try {
+          property.getValue().accept(new Random(caseSeed));
+        } catch (RuntimeException | AssertionError e) {
+          throw new AssertionError(property.getKey() + ": case " + caseSeed, e);
+        }
+      }
+      System.out.println("holds: " + property.getKey());
+    }
+    golden();
+    System.out.println("holds: version 1 is what it was");
+  }
+
+  private static void check(boolean condition, Supplier<String> otherwise) {
+    if (!condition) {
+      throw new AssertionError(otherwise.get());
+    }
+  }
+
+  private static long anyLong(Random random) {
+    return switch (random.nextInt(4)) {
+      case 0 -> random.nextInt(5) - 2;
+      case 1 -> random.nextBoolean() ? Long.MAX_VALUE : Long.MIN_VALUE;
+      case 2 -> random.nextInt();
+      default -> random.nextLong() >> random.nextInt(64);
+    };
+  }
+
+  private static byte[] anyBytes(Random random, int most) {
+    byte[] bytes = new byte[random.nextInt(most + 1)];
+    random.nextBytes(bytes);
+    return bytes;
+  }
+
+  private static void numbers(Random random) {
+    List<Consumer<ByteWriter>> writes = new ArrayList<>();
+    List<Consumer<ByteReader>> reads = new ArrayList<>();
+    for (int i = 0; i < 100; i++) {
+      long number = anyLong(random);
+      byte[] bytes = anyBytes(random, 300);
+      switch (random.nextInt(4)) {
+        case 0 -> {
+          writes.add(w -> w.writeVarint(number));
+          reads.add(r -> check(r.readVarint() == number, () -> "varint " + number));
+        }
+        case 1 -> {
+          writes.add(w -> w.writeZigzag(number));
+          reads.add(r -> check(r.readZigzag() == number, () -> "zigzag " + number));
+        }
+        case 2 -> {
+          writes.add(w -> w.writeFixed64(number));
+          reads.add(r -> check(r.readFixed64() == number, () -> "fixed " + number));
+        }
+        default -> {
+          writes.add(w -> w.writeBytes(bytes, 0, bytes.length));
+          reads.add(r -> check(Arrays.equals(r.readBytes(), bytes), () -> "bytes " + bytes.length));
+        }
+      }
+    }
+    ByteWriter writer = new ByteWriter(1);
+    writes.forEach(write -> write.accept(writer));
+    ByteReader reader = new ByteReader().over(writer.toBytes());
+    reads.forEach(read -> read.accept(reader));
+    check(!reader.hasMore(), () -> "bytes left over");
+  }
+
+  private static void torn(Random random) {
+    ByteWriter writer = new ByteWriter(1);
+    byte[] bytes = anyBytes(random, 50);
+    writer.writeZigzag(Long.MIN_VALUE);
+    writer.writeBytes(bytes, 0, bytes.length);
+    writer.writeFixed64(random.nextLong());
+    byte[] whole = writer.toBytes();
+    ByteReader reader = new ByteReader().over(whole, 0, random.nextInt(whole.length));
+    try {
+      reader.readZigzag();
+      reader.readBytes();
+      reader.readFixed64();
+    } catch (IllegalStateException expected) {
+      check(expected.getMessage().contains("damaged"), expected::getMessage);
+      return;
+    }
+    throw new AssertionError("torn bytes were read");
+  }
+
+  private static double anyDouble(Random random) {
+    double[] special = {0.0, -0.0, Double.NaN, Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY, Double.MIN_VALUE};
+    return random.nextInt(3) == 0 ? special[random.nextInt(special.length)] : random.nextGaussian() * 1e9;
+  }
+
+  private static void orderedDoubles(Random random) {
+    double a = anyDouble(random);
+    double b = anyDouble(random);
+    int words = Long.compare(Value.ordered(a), Value.ordered(b));
+    check(words == Integer.signum(Double.compare(a, b)), () -> a + " against " + b);
+    check(Double.compare(Value.unordered(Value.ordered(a)), a) == 0, () -> "lost " + a);
+  }
+
+  private static String text(byte[] bytes, int from, int length) {
+    return HexFormat.of().formatHex(bytes, from, from + length);
+  }
+
+  private static Set<String> content(ByteSet set) {
+    Set<String> values = new LinkedHashSet<>();
+    ByteReader reader = new ByteReader().over(set.arena(), 0, set.arenaSize());
+    while (reader.hasMore()) {
+      int length = reader.readLength();
+      values.add(text(set.arena(), reader.skip(length), length));
+    }
+    return values;
+  }
+
+  private static void byteSet(Random random) {
+    ByteSet set = new ByteSet();
+    ByteSet copy = new ByteSet();
+    Set<String> model = new LinkedHashSet<>();
+    int rounds = random.nextInt(2000);
+    int longest = random.nextBoolean() ? 2 : 200;
+    for (int i = 0; i < rounds; i++) {
+      byte[] value = anyBytes(random, longest);
+      boolean fresh = model.add(text(value, 0, value.length));
+      check(set.add(value, 0, value.length) == fresh, () -> "add said the opposite of " + fresh);
+      if (random.nextInt(500) == 0) {
+        copy.load(set.arena(), 0, set.arenaSize());
+        check(copy.size() == model.size(), () -> "loaded " + copy.size());
+        check(!copy.add(value, 0, value.length), () -> "a loaded set does not know its values");
+      }
+    }
+    check(set.size() == model.size(), () -> set.size() + " of " + model.size());
+    check(List.copyOf(content(set)).equals(List.copyOf(model)), () -> "order of insertion");
+  }
+
+  private static void addresses(Random random) {
+    int count = 1 + random.nextInt(5000);
+    int source = count - Integer.highestOneBit(count);
+    for (int i = 0; i < 200; i++) {
+      long hash = random.nextLong();
+      int before = DistinctValues.address(hash, count);
+      int after = DistinctValues.address(hash, count + 1);
+      check(before >= 0 && before < count, () -> "address " + before + " of " + count);
+      check(after == before || (before == source && after == count), () -> before + " went to " + after);
+    }
+  }
+
+  /** A row of arguments as an operator sees it: packed into a byte array, each value null one time in five. */
+  private static UnsafeRow anyRow(Random random, UnsafeProjection projection, int variety) {
+    Object[] values = {
+      random.nextInt(variety) - variety / 2,
+      anyLong(random),
+      (float) random.nextInt(1000) / 7,
+      anyDouble(random),
+      Decimal.apply(BigDecimal.valueOf(random.nextInt(2_000_000) - 1_000_000L, 2), 12, 2),
+      Decimal.apply(new BigDecimal(new java.math.BigInteger(random.nextBoolean() ? 110 : 40, random), 6), 36, 6),
+      UTF8String.fromString("user-" + random.nextInt(variety)),
+      anyBytes(random, 6),
+      random.nextLong() >> 20,
+      new GenericArrayData(new Object[] {random.nextInt(variety), 1, null}),
+      new GenericInternalRow(new Object[] {random.nextInt(3), UTF8String.fromString("y" + random.nextInt(variety))}),
+      random.nextBoolean()
+    };
+    for (int i = 0; i < values.length; i++) {
+      if (random.nextInt(5) == 0) {
+        values[i] = null;
+      }
+    }
+    return row(projection, values);
+  }
+
+  private static UnsafeRow row(UnsafeProjection projection, Object... values) {
+    byte[] packed = PackedRow.pack(projection.apply(new GenericInternalRow(values)), false);
+    return PackedRow.point(new UnsafeRow(values.length), packed);
+  }
+
+  private static List<UnsafeRow> anyRows(Random random, int most, int variety) {
+    UnsafeProjection projection = UnsafeProjection.create(ARGUMENTS);
+    List<UnsafeRow> rows = new ArrayList<>();
+    for (int i = random.nextInt(most + 1); i > 0; i--) {
+      rows.add(anyRow(random, projection, variety));
+    }
+    return rows;
+  }
+
+  /** An operator's two sides without Spark: map tasks that write deltas, and one group with a store of its own. */
+  private static final class Side {
+    final Accumulators accumulators;
+    final Map<Long, byte[]> store = new HashMap<>();
+    final Group group;
+
+    Side(List<AggregateSpec.Call> calls) {
+      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true), ARGUMENTS);
+      group = accumulators.newGroups(1);
+      DistinctValues.Buckets buckets =
+          new DistinctValues.Buckets() {
+            @Override
+            public byte[] get(long bucket) {
+              return store.get(bucket);
+            }
+
+            @Override
+            public void put(long bucket, byte[] content) {
+              store.put(bucket, content);
+            }
+          };
+      accumulators.distinct.forEach(set -> set.keepIn(buckets));
+    }
+
+    void take(List<UnsafeRow> rows) {
+      Group collected = accumulators.newGroups(1);
+      ByteWriter writer = new ByteWriter(16);
+      for (UnsafeRow row : rows) {
+        accumulators.all.forEach(accumulator -> accumulator.collect(collected, row));
+      }
+      accumulators.all.forEach(accumulator -> accumulator.writeDelta(collected, writer));
+      ByteReader delta = new ByteReader().over(writer.toBytes());
+      accumulators.all.forEach(accumulator -> accumulator.merge(group, delta));
+      check(!delta.hasMore(), () -> "a delta was not read to its end");
+    }
+
+    byte[] state() {
+      ByteWriter writer = new ByteWriter(16);
+      accumulators.all.forEach(accumulator -> accumulator.write(group, writer));
+      return writer.toBytes();
+    }
+
+    void restore(byte[] state) {
+      ByteReader reader = new ByteReader().over(state);
+      accumulators.all.forEach(accumulator -> accumulator.read(group, reader));
+      check(!reader.hasMore(), () -> "state was not read to its end");
+    }
+
+    byte[] result() {
+      UnsafeRowWriter writer = new UnsafeRowWriter(CALLS.size());
+      writer.resetRowWriter();
+      accumulators.all.forEach(accumulator -> accumulator.result(group, writer));
+      return writer.getRow().getBytes();
+    }
+  }
+
+  private static void roundTrip(Random random, List<AggregateSpec.Call> calls) {
+    Side side = new Side(calls);
+    Side restored = new Side(calls);
+    for (int batch = 0; batch < 4; batch++) {
+      List<UnsafeRow> rows = anyRows(random, 120, 200);
+      side.take(rows);
+      restored.take(rows);
+      byte[] state = restored.state();
+      check(Arrays.equals(side.state(), state), () -> "state differs after a restart");
+      // Read into a group that held something else: every slot must be set.
+      Map<Long, byte[]> store = new HashMap<>(restored.store);
+      restored.take(anyRows(random, 20, 200));
+      restored.store.clear();
+      restored.store.putAll(store);
+      restored.restore(state);
+      check(Arrays.equals(restored.state(), state), () -> "state changed on its way");
+      check(Arrays.equals(restored.result(), side.result()), () -> "result changed on its way");
+    }
+  }
+
+  private static void cuts(Random random) {
+    List<UnsafeRow> rows = anyRows(random, 400, 300);
+    for (List<AggregateSpec.Call> calls : List.of(CALLS, ORDERED_CALLS)) {
+      Side whole = new Side(calls);
+      Side cut = new Side(calls);
+      whole.take(rows);
+      for (int from = 0; from < rows.size(); ) {
+        int to = Math.min(rows.size(), from + 1 + random.nextInt(50));
+        cut.take(rows.subList(from, to));
+        from = to;
+      }
+      check(Arrays.equals(whole.result(), cut.result()), () -> "cuts can be seen in the result");
+    }
+  }
+
+  private static void distinct(Random random) {
+    Side side = new Side(List.of(call("COUNT", "s", true, null, "bigint"), call("SUM", "i", true, null, "bigint")));
+    Set<String> texts = new HashSet<>();
+    Set<Integer> numbers = new HashSet<>();
+    int variety = random.nextBoolean() ? 60 : 20_000;
+    for (int batch = 0; batch < 6; batch++) {
+      List<UnsafeRow> rows = anyRows(random, random.nextBoolean() ? 40 : 3000, variety);
+      for (UnsafeRow row : rows) {
+        if (!row.isNullAt(6)) {
+          texts.add(row.getUTF8String(6).toString());
+        }
+        if (!row.isNullAt(0)) {
+          numbers.add(row.getInt(0));
+        }
+      }
+      side.take(rows);
+      side.restore(side.state());
+    }
+    UnsafeRow result = new UnsafeRow(CALLS.size());
+    byte[] bytes = side.result();
+    result.pointTo(bytes, bytes.length);
+    check(result.getLong(0) == texts.size(), () -> result.getLong(0) + " texts, not " + texts.size());
+    long sum = numbers.stream().mapToLong(Integer::longValue).sum();
+    check(numbers.isEmpty() ? result.isNullAt(1) : result.getLong(1) == sum, () -> "sum of distinct numbers");
+    check(side.state().length < 4096, () -> "a large set lies in the group's state: " + side.state().length);
+    for (byte[] bucket : side.store.values()) {
+      check(bucket.length < 64 * DistinctValues.BUCKET_SIZE * 8, () -> "a bucket of " + bucket.length + " bytes");
+    }
+  }
+
+  /** State that was once written must be readable for ever: these bytes may not change without a new version. */
+  private static void golden() {
+    UnsafeProjection projection = UnsafeProjection.create(ARGUMENTS);
+    List<UnsafeRow> rows = new ArrayList<>();
+    for (int i = 0; i < 3; i++) {
+      Decimal narrow = Decimal.apply(BigDecimal.valueOf(1050L * i - 700, 2), 12, 2);
+      Decimal wide = Decimal.apply(new BigDecimal("123456789012345678901234.5").multiply(BigDecimal.valueOf(i)), 36, 6);
+      rows.add(
+          row(
+              projection,
+              i - 1,
+              1L << (20 * i),
+              i + 0.5f,
+              -i / 3.0,
+              narrow,
+              wide,
+              UTF8String.fromString("user-" + i % 2),
+              new byte[] {(byte) i},
+              1_700_000_000_000_000L + i,
+              new GenericArrayData(new Object[] {i % 2, null}),
+              i == 0 ? null : new GenericInternalRow(new Object[] {7, UTF8String.fromString("y")}),
+              i == 1 ? null : true));
+    }
+    Side side = new Side(CALLS);
+    side.take(rows.subList(0, 2));
+    side.take(rows.subList(2, 3));
+    Side ordered = new Side(ORDERED_CALLS);
+    ordered.take(rows);
+    String found = HexFormat.of().formatHex(side.state()) + "/" + HexFormat.of().formatHex(ordered.state());
+    check(found.equals(GOLDEN), () -> "state is written differently:\n" + found);
+  }
+
+  private static final String GOLDEN =
+      "0604060004828080808040068280808180400600b4100600b410060d04acbb2fe44a5ba2caeaba04e0010100010001067573"
+          + "65722d30010102018080f2818389850602000e06757365722d3006757365722d310402000401010102040300060101010001"
+          + "0206000600020032180200000000000000020000000000000000000000000000001802000000000000000200000000000000"
+          + "0100000000000000040100212000000000000000000700000000000000010000001800000079000000000000000203001e01"
+          + "000d018ee90ff6c373e0ee4e3e01a00d031dd21fed86e7c1dc9c7c0340060d04acbb2fe44a5ba2caeaba04e0/06000000000"
+          + "000124006000000000000124004555555555555e5bf";
+}

@@ -1,0 +1,152 @@
+"""`tidemill demo`: the whole walk of a row, live. An embedded broker, a generator of page views, the pv/uv script of the
+upsert-kafka manual, and a table of its result, which is read from the target topic and not from the job."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from tidemill import broker
+from tidemill.broker import topics
+from tidemill.broker.records import Record
+from tidemill.errors import JobError
+from tidemill.session import Session
+from tidemill.spark.runner import RunningJob
+
+_SOURCE, _TARGET = "page_views", "pageviews_per_region"
+_REGIONS = ("Berlin", "Hangzhou", "Lagos", "Lima", "Oslo", "Shenzhen")
+_VIEWS_PER_SECOND = 500
+_USERS = 2_000
+_REFRESH_SECONDS = 0.5
+
+
+@click.command()
+@click.option(
+    "--seconds", type=click.IntRange(1), default=30, show_default=True, help="How long to run."
+)
+def demo(seconds: int) -> None:
+    """Watch a Flink-SQL script count page views and visitors per region, on Spark and a real Kafka."""
+    say = Console(stderr=True, highlight=False).print
+    script = Path(__file__).with_name("demo.sql")
+    running = broker.find_running()
+    own = None
+    if running is None:
+        say("[dim]starting the embedded Kafka …[/dim]")
+        running = own = broker.start(note=lambda text: say(f"[dim]{text}[/dim]"))
+    try:
+        _run(running.bootstrap, script, seconds)
+    finally:
+        if own is not None:
+            own.stop()
+    again = "tidemill broker start --detach\n  " if own is not None else ""
+    say(
+        f"\nThe script was:\n[dim]{escape(script.read_text(encoding='utf-8').rstrip())}[/dim]\n\nWhat to try next:\n"
+        f"  {again}tidemill topic read {_TARGET} --from-beginning   # the result: one record per change\n"
+        f"  tidemill topic read {_SOURCE} --from-beginning | head    # what went in\n"
+        "  tidemill run --local my.sql                              # a script of yours, on this Kafka\n"
+        "  tidemill check my.sql                                    # is it right? answers at once"
+    )
+
+
+def _run(bootstrap: str, script: Path, seconds: int) -> None:
+    console = Console()
+    for topic in (_SOURCE, _TARGET):
+        if not topics.exists(bootstrap, topic):
+            topics.create(bootstrap, topic, 2, {})
+    Console(stderr=True).print("[dim]starting Spark …[/dim]")
+    stop = threading.Event()
+    board: dict[str, tuple[int, int]] = {}
+    with Session(variables={"BOOTSTRAP": bootstrap}) as session:
+        job = session.run_script(script)[0]
+        assert isinstance(job, RunningJob)
+        session.wait_ready([job])
+        threads = [
+            threading.Thread(target=_generate, args=(bootstrap, stop), daemon=True),
+            threading.Thread(target=_follow, args=(bootstrap, stop, board), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + seconds
+        try:
+            _show(console, board, job, end)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(timeout=10)
+        failure: JobError | None = job.failure()
+        if failure is not None:
+            raise failure
+
+
+def _show(console: Console, board: dict[str, tuple[int, int]], job: RunningJob, end: float) -> None:
+    if not console.is_terminal:
+        while time.monotonic() < end and job.is_active:
+            time.sleep(_REFRESH_SECONDS)
+        console.print(_board(board, 0))
+        return
+    with Live(console=console, refresh_per_second=4, transient=False) as live:
+        while time.monotonic() < end and job.is_active:
+            live.update(_board(board, end - time.monotonic()))
+            time.sleep(_REFRESH_SECONDS)
+        live.update(_board(board, 0))
+
+
+def _board(board: dict[str, tuple[int, int]], left: float) -> Table:
+    title = f"topic {_TARGET}" + (f"   ({left:.0f} s left)" if left > 0 else "")
+    table = Table("user_region", title=title, title_justify="left")
+    table.add_column("pv", justify="right", min_width=8)
+    table.add_column("uv", justify="right", min_width=8)
+    for region, (views, visitors) in sorted(board.items()):
+        table.add_row(region, f"{views:,}", f"{visitors:,}")
+    return table
+
+
+def _generate(bootstrap: str, stop: threading.Event) -> None:
+    topics.write(bootstrap, _SOURCE, _views(stop))
+
+
+def _views(stop: threading.Event) -> Iterator[Record]:
+    """Views at a steady rate; a few users and regions are more popular than the rest."""
+    dice = random.Random()
+    begin = time.monotonic()
+    made = 0
+    while not stop.is_set():
+        due = int((time.monotonic() - begin) * _VIEWS_PER_SECOND)
+        while made < due:
+            user = min(dice.randrange(_USERS), dice.randrange(_USERS))
+            view = {
+                "user_id": user,
+                "page_id": dice.randrange(100),
+                "view_time": datetime.now().isoformat(sep=" ", timespec="milliseconds"),
+                "user_region": _REGIONS[user % len(_REGIONS)],
+            }
+            yield Record(json.dumps(view).encode())
+            made += 1
+        stop.wait(0.02)
+
+
+def _follow(bootstrap: str, stop: threading.Event, board: dict[str, tuple[int, int]]) -> None:
+    for record in topics.read(
+        bootstrap, _TARGET, from_beginning=False, follow=True, until=stop.is_set
+    ):
+        if record.key is None:
+            continue
+        region = json.loads(record.key)["user_region"]
+        if record.value is None:
+            board.pop(region, None)
+        else:
+            row = json.loads(record.value)
+            board[region] = (row["pv"], row["uv"])

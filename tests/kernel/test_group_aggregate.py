@@ -1,0 +1,620 @@
+"""The group aggregate operator against a plain Python model of Flink's changelog, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SYMBOLS = ("+I", "-U", "+U", "-D")
+
+
+def call(
+    function: str,
+    argument: str | None,
+    output: str,
+    type_: str,
+    distinct: bool = False,
+    filter_: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "function": function,
+        "argument": argument,
+        "distinct": distinct,
+        "filter": filter_,
+        "output": output,
+        "type": type_,
+    }
+
+
+def group_aggregate(
+    frame: Any, keys: list[str], calls: list[dict[str, Any]], update_before: bool = True
+) -> Any:
+    from pyspark.sql import DataFrame
+
+    spec = {
+        "name": "GroupAggregate of test",
+        "keys": keys,
+        "aggregates": calls,
+        "updateBefore": update_before,
+    }
+    session = frame.sparkSession
+    operators = session._jvm.io.tidemill.state.Operators
+    return DataFrame(operators.groupAggregate(frame._jdf, json.dumps(spec)), session)
+
+
+class Stream:
+    """A source fed by hand: rows are dicts of texts, cast to the declared types; `partitions` map tasks."""
+
+    def __init__(self, spark: Any, columns: dict[str, str], partitions: int = 2) -> None:
+        from pyspark.sql import DataFrame
+
+        jvm = spark._jvm
+        self._jvm = jvm
+        memory = jvm.org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+        self._memory = memory.apply(spark._jsparkSession, partitions, jvm.Encoders.STRING())
+        texts = ", ".join(f"{name} STRING" for name in columns)
+        casts = [
+            f"from_json(r.{name}, '{type_}') AS {name}"
+            if type_.startswith(("ARRAY", "STRUCT"))
+            else f"cast(r.{name} AS {type_}) AS {name}"
+            for name, type_ in columns.items()
+        ]
+        lines = DataFrame(self._memory.toDF(), spark)
+        self.frame = lines.selectExpr(f"from_json(value, '{texts}') AS r").selectExpr(*casts)
+
+    def add(self, rows: Iterable[dict[str, Any]]) -> None:
+        text = "\n".join(json.dumps(row) for row in rows)
+        reader = self._jvm.java.io.BufferedReader(self._jvm.java.io.StringReader(text))
+        lines = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(reader.lines().toList())
+        self._memory.addData(lines)
+
+
+class Run:
+    """A running query whose changes are taken batch by batch; `restart` goes on from the checkpoint."""
+
+    def __init__(self, frame: Any, checkpoint: Path) -> None:
+        self._frame = frame
+        self._checkpoint = checkpoint
+        self._rows: list[tuple[int, Any]] = []
+        self.fail_once: Callable[[int], bool] | None = None
+        self.query: Any = None
+        self.restart()
+
+    def _collect(self, batch: Any, number: int) -> None:
+        rows = batch.collect()
+        self._rows.extend((number, row) for row in rows)
+        if self.fail_once is not None and self.fail_once(number):
+            self.fail_once = None
+            raise RuntimeError("stopped on purpose")
+
+    def restart(self) -> None:
+        if self.query is not None:
+            self.query.stop()
+        writer = self._frame.writeStream.foreachBatch(self._collect)
+        self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+
+    def take(self) -> list[tuple[Any, ...]]:
+        """The changes since the last call, each as its symbol and then the values."""
+        self.query.processAllAvailable()
+        return self.taken()
+
+    def taken(self) -> list[tuple[Any, ...]]:
+        rows, self._rows = self._rows, []
+        return [(SYMBOLS[row[-1]], *tuple(row)[:-1]) for _, row in rows]
+
+
+@pytest.fixture(autouse=True)
+def time_type(spark: Any) -> Iterator[None]:
+    """Spark keeps TIME behind a switch; Tidemill turns it on."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.timeType.enabled")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[[Any], Run]]:
+    runs: list[Run] = []
+
+    def start(frame: Any) -> Run:
+        runs.append(Run(frame, tmp_path / f"checkpoint-{len(runs)}"))
+        return runs[-1]
+
+    yield start
+    for started in runs:
+        started.query.stop()
+
+
+# --- the model -----------------------------------------------------------------------------------
+
+WIDTHS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+
+def wrap(number: int, bits: int) -> int:
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def single(number: float) -> float:
+    """A double rounded to a float."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def truncated(dividend: int, divisor: int) -> int:
+    return abs(dividend) // divisor * (-1 if dividend < 0 else 1)
+
+
+def fitted(number: Decimal, type_: str) -> Decimal | None:
+    precision, scale = map(int, type_[len("decimal(") : -1].split(","))
+    with localcontext(prec=100):
+        rounded = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
+        return rounded if abs(rounded) < Decimal(10) ** (precision - scale) else None
+
+
+def expected(spec: dict[str, Any], rows: list[dict[str, Any]]) -> Any:
+    """What Flink gives for one call over all rows of a group, in the order in which they came."""
+    if spec["filter"]:
+        rows = [row for row in rows if row[spec["filter"]]]
+    if spec["argument"] is None:
+        return len(rows)
+    values = [row[spec["argument"]] for row in rows if row[spec["argument"]] is not None]
+    function, type_ = spec["function"], spec["type"]
+    if spec["distinct"]:
+        values = list({repr(value): value for value in values}.values())
+    if function == "COUNT":
+        return len(values)
+    if not values:
+        return None
+    if function in ("MIN", "MAX"):
+        order = (lambda v: v.encode()) if isinstance(values[0], str) else None
+        return (min if function == "MIN" else max)(values, key=order)
+    if type_ in WIDTHS:
+        total = wrap(sum(values), 64)
+        return wrap(total if function == "SUM" else truncated(total, len(values)), WIDTHS[type_])
+    if type_.startswith("decimal"):
+        with localcontext(prec=100):
+            exact = sum(values, Decimal(0))
+            return fitted(exact if function == "SUM" else exact / len(values), type_)
+    running = 0.0
+    for value in values:
+        running = (
+            single(running + value) if (function, type_) == ("SUM", "float") else running + value
+        )
+    result = running if function == "SUM" else running / len(values)
+    return single(result) if type_ == "float" else result
+
+
+class Model:
+    def __init__(self, keys: list[str], calls: list[dict[str, Any]], update_before: bool) -> None:
+        self.keys, self.calls, self.update_before = keys, calls, update_before
+        self.groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self.sent: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def batch(self, rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+        touched: dict[tuple[Any, ...], None] = {}
+        for row in rows:
+            key = tuple(row[name] for name in self.keys)
+            self.groups.setdefault(key, []).append(row)
+            touched[key] = None
+        changes: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for key in touched:
+            now = tuple(expected(spec, self.groups[key]) for spec in self.calls)
+            old = self.sent.get(key)
+            self.sent[key] = now
+            if old is None:
+                changes[key] = [("+I", *key, *now)]
+            elif old != now:
+                before = [("-U", *key, *old)] if self.update_before else []
+                changes[key] = [*before, ("+U", *key, *now)]
+        return changes
+
+
+def by_key(changes: list[tuple[Any, ...]], keys: int) -> dict[tuple[Any, ...], list[Any]]:
+    grouped: dict[tuple[Any, ...], list[Any]] = {}
+    for change in changes:
+        grouped.setdefault(change[1 : 1 + keys], []).append(change)
+    return grouped
+
+
+# --- every function over every type --------------------------------------------------------------
+
+COLUMNS = {
+    "k0": "STRING",
+    "k1": "INT",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "i": "INT",
+    "big": "BIGINT",
+    "f": "FLOAT",
+    "d": "DOUBLE",
+    "n": "DECIMAL(10,2)",
+    "w": "DECIMAL(30,4)",
+    "s": "STRING",
+    "b": "BOOLEAN",
+    "day": "DATE",
+    "at": "TIMESTAMP",
+    "local": "TIMESTAMP_NTZ",
+    "clock": "TIME(6)",
+    "list": "ARRAY<INT>",
+    "nested": "STRUCT<x: INT, y: STRING>",
+    "keep": "BOOLEAN",
+}
+
+SUMS = {
+    "tiny": "tinyint",
+    "small": "smallint",
+    "i": "int",
+    "big": "bigint",
+    "f": "float",
+    "d": "double",
+    "n": "decimal(38,2)",
+    "w": "decimal(38,4)",
+}
+AVERAGES = {**SUMS, "n": "decimal(38,6)", "w": "decimal(38,6)"}
+ORDERED = [name for name in COLUMNS if name not in ("k0", "k1", "list", "nested", "keep")]
+
+
+def every_call() -> list[dict[str, Any]]:
+    calls = [
+        call("COUNT", None, "n0", "bigint"),
+        call("COUNT", None, "n1", "bigint", filter_="keep"),
+    ]
+    for name in COLUMNS:
+        if name in ("k0", "k1", "keep"):
+            continue
+        calls.append(call("COUNT", name, f"count_{name}", "bigint"))
+        calls.append(call("COUNT", name, f"distinct_{name}", "bigint", distinct=True))
+    for name, type_ in SUMS.items():
+        calls.append(call("SUM", name, f"sum_{name}", type_, filter_="keep"))
+        calls.append(call("SUM", name, f"sum_distinct_{name}", type_, distinct=True))
+    for name, type_ in AVERAGES.items():
+        calls.append(call("AVG", name, f"avg_{name}", type_))
+        calls.append(call("AVG", name, f"avg_distinct_{name}", type_, True, "keep"))
+    for name in ORDERED:
+        calls.append(call("MIN", name, f"min_{name}", COLUMNS[name].lower()))
+        calls.append(call("MAX", name, f"max_{name}", COLUMNS[name].lower(), True, "keep"))
+    return calls
+
+
+def random_texts(rng: random.Random) -> dict[str, Any]:
+    """One row as texts; floating-point values are such that sums of distinct ones are exact in any order."""
+    day = f"20{rng.randint(10, 30)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+    clock = f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}:07.{rng.randint(0, 999999):06}"
+    row: dict[str, Any] = {
+        "k0": rng.choice(["a", "b", "ü", ""]),
+        "k1": str(rng.randint(1, 3)),
+        "tiny": str(rng.randint(-128, 127)),
+        "small": str(rng.randint(-(2**15), 2**15 - 1)),
+        "i": str(rng.choice([rng.randint(-50, 50), 2**31 - 1, -(2**31)])),
+        "big": str(rng.choice([rng.randint(-50, 50), 2**63 - 1, -(2**63)])),
+        "f": str(rng.randint(-2000, 2000) / 4),
+        "d": str(rng.randint(-(10**6), 10**6) / 8),
+        "n": str(Decimal(rng.randint(-(10**10) + 1, 10**10 - 1)).scaleb(-2)),
+        "w": str(Decimal(rng.choice([rng.randint(-99, 99), 10**30 - 1])).scaleb(-4)),
+        "s": rng.choice(["", "z", "é", "\U0001f600", "\uffee"]) + str(rng.randint(0, 40)),
+        "b": rng.choice(["true", "false"]),
+        "day": day,
+        "at": f"{day} {clock}",
+        "local": f"{day} {clock}",
+        "clock": clock,
+        "list": json.dumps([rng.randint(0, 3), rng.choice([None, 1])]),
+        "nested": json.dumps({"x": rng.randint(0, 3), "y": rng.choice(["p", None])}),
+        "keep": rng.choice(["true", "false"]),
+    }
+    return {name: None if rng.random() < 0.15 else value for name, value in row.items()}
+
+
+def typed(
+    spark: Any, stream_columns: dict[str, str], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows as Spark reads them: its casts are not what is tested here."""
+    texts = ", ".join(f"{name} STRING" for name in stream_columns)
+    casts = [
+        f"from_json({name}, '{type_}') AS {name}"
+        if type_.startswith(("ARRAY", "STRUCT"))
+        else f"cast({name} AS {type_}) AS {name}"
+        for name, type_ in stream_columns.items()
+    ]
+    data = [tuple(row[name] for name in stream_columns) for row in rows]
+    return [row.asDict() for row in spark.createDataFrame(data, texts).selectExpr(*casts).collect()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "update_before", "seed"),
+    [(["k0", "k1"], True, 1), ([], True, 2), (["k0"], False, 3)],
+    ids=["two keys", "no key", "no update before"],
+)
+def test_changes_are_those_of_the_model(
+    spark: Any, run: Callable[[Any], Run], keys: list[str], update_before: bool, seed: int
+) -> None:
+    rng = random.Random(seed)
+    calls = every_call()
+    # One map task, so that the order of rows is known to the model too.
+    stream = Stream(spark, COLUMNS, partitions=1)
+    job = run(group_aggregate(stream.frame, keys, calls, update_before))
+    batches = [[random_texts(rng) for _ in range(rng.choice([1, 7, 40]))] for _ in range(5)]
+    rows = typed(spark, COLUMNS, [row for batch in batches for row in batch])
+    model = Model(keys, calls, update_before)
+    for number, batch in enumerate(batches):
+        if number == 3:
+            job.restart()
+        stream.add(batch)
+        known, rows = rows[: len(batch)], rows[len(batch) :]
+        assert by_key(job.take(), len(keys)) == model.batch(known), f"batch {number}"
+
+
+# --- the changelog -------------------------------------------------------------------------------
+
+
+def test_first_result_is_inserted_then_updated_in_pairs(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, {"k": "STRING", "v": "INT"})
+    job = run(group_aggregate(stream.frame, ["k"], [call("SUM", "v", "total", "int")]))
+    stream.add([{"k": "a", "v": "1"}, {"k": "a", "v": "2"}])
+    assert job.take() == [("+I", "a", 3)]
+    stream.add([{"k": "a", "v": "4"}])
+    assert job.take() == [("-U", "a", 3), ("+U", "a", 7)]
+
+
+def test_equal_result_is_not_sent_again(spark: Any, run: Callable[[Any], Run]) -> None:
+    stream = Stream(spark, {"k": "STRING", "v": "INT"})
+    job = run(group_aggregate(stream.frame, ["k"], [call("MAX", "v", "most", "int")]))
+    stream.add([{"k": "a", "v": "5"}])
+    assert job.take() == [("+I", "a", 5)]
+    stream.add([{"k": "a", "v": "4"}, {"k": "b", "v": None}])
+    assert job.take() == [("+I", "b", None)]
+    stream.add([{"k": "a", "v": "6"}, {"k": "b", "v": None}])
+    assert job.take() == [("-U", "a", 5), ("+U", "a", 6)]
+
+
+def test_group_whose_rows_are_all_filtered_out_still_exists(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, {"k": "STRING", "v": "INT", "f": "BOOLEAN"})
+    calls = [
+        call("COUNT", None, "n", "bigint", filter_="f"),
+        call("COUNT", "v", "d", "bigint", True, "f"),
+        call("SUM", "v", "t", "int", filter_="f"),
+    ]
+    job = run(group_aggregate(stream.frame, ["k"], calls))
+    stream.add([{"k": "a", "v": "1", "f": "false"}, {"k": "a", "v": "1", "f": None}])
+    assert job.take() == [("+I", "a", 0, 0, None)]
+    stream.add([{"k": "a", "v": "1", "f": "false"}])
+    assert job.take() == []
+    stream.add([{"k": "a", "v": "1", "f": "true"}])
+    assert job.take() == [("-U", "a", 0, 0, None), ("+U", "a", 1, 1, 1)]
+
+
+def test_null_keys_are_one_group(spark: Any, run: Callable[[Any], Run]) -> None:
+    stream = Stream(spark, {"k": "STRING", "j": "INT"})
+    job = run(group_aggregate(stream.frame, ["k", "j"], [call("COUNT", None, "n", "bigint")]))
+    stream.add([{"k": None, "j": None}, {"k": "", "j": None}, {"k": None, "j": "0"}] * 2)
+    first = by_key(job.take(), 2)
+    assert first == {
+        (None, None): [("+I", None, None, 2)],
+        ("", None): [("+I", "", None, 2)],
+        (None, 0): [("+I", None, 0, 2)],
+    }
+    stream.add([{"k": None, "j": None}])
+    assert job.take() == [("-U", None, None, 2), ("+U", None, None, 3)]
+
+
+def test_output_keeps_types_and_nullability(spark: Any) -> None:
+    stream = Stream(spark, {"k": "STRING", "n": "DECIMAL(10,2)"})
+    frame = stream.frame.selectExpr("coalesce(k, '') AS k", "k AS `a.b`", "n")
+    calls = [call("COUNT", None, "c", "bigint"), call("SUM", "n", "t", "decimal(38,2)")]
+    schema = group_aggregate(frame, ["k", "a.b"], calls).schema
+    assert [(f.name, f.dataType.simpleString(), f.nullable) for f in schema.fields] == [
+        ("k", "string", False),
+        ("a.b", "string", True),
+        ("c", "bigint", False),
+        ("t", "decimal(38,2)", True),
+        ("_kind", "tinyint", False),
+    ]
+
+
+def test_stateless_steps_may_follow(spark: Any, run: Callable[[Any], Run]) -> None:
+    stream = Stream(spark, {"k": "STRING", "v": "INT"})
+    totals = group_aggregate(stream.frame, ["k"], [call("SUM", "v", "t", "int")])
+    job = run(totals.where("t > 10").selectExpr("upper(k) AS k", "t * 2 AS t", "_kind"))
+    stream.add([{"k": "a", "v": "1"}, {"k": "b", "v": "11"}])
+    assert job.take() == [("+I", "B", 22)]
+    stream.add([{"k": "a", "v": "20"}])
+    assert job.take() == [("+U", "A", 42)]
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+def test_sums_of_integers_wrap_in_the_width_of_the_result(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    columns = {"tiny": "TINYINT", "small": "SMALLINT", "i": "INT", "big": "BIGINT"}
+    stream = Stream(spark, columns)
+    calls = [call("SUM", name, name, type_.lower()) for name, type_ in columns.items()]
+    job = run(group_aggregate(stream.frame, [], calls))
+    stream.add([{name: str(2 ** (WIDTHS[t.lower()] - 1) - 1) for name, t in columns.items()}])
+    assert job.take() == [("+I", 127, 32767, 2**31 - 1, 2**63 - 1)]
+    stream.add([dict.fromkeys(columns, "1")])
+    assert job.take()[1] == ("+U", -128, -32768, -(2**31), -(2**63))
+
+
+def test_decimal_sum_beyond_the_result_is_null_and_exact_when_it_comes_back(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, {"w": "DECIMAL(38,0)", "n": "DECIMAL(18,2)"})
+    calls = [
+        call("SUM", "w", "w", "decimal(38,0)"),
+        call("SUM", "n", "n", "decimal(38,2)"),
+        call("AVG", "n", "a", "decimal(38,6)"),
+    ]
+    job = run(group_aggregate(stream.frame, [], calls))
+    most = "9" * 38
+    large = Decimal("9" * 16 + ".99")
+    stream.add([{"w": most, "n": str(large)}] * 20)
+    assert job.take() == [("+I", None, large * 20, large.quantize(Decimal("0.000001")))]
+    stream.add([{"w": "-" + most, "n": "0.01"}] * 20)
+    average = (large * 20 + Decimal("0.20")) / 40
+    assert job.take()[1] == ("+U", Decimal(0), large * 20 + Decimal("0.20"), average)
+
+
+def test_extremes_of_floating_point_numbers_are_ordered_as_in_java(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, {"d": "DOUBLE", "f": "FLOAT"})
+    calls = [
+        call(function, name, function + name, type_)
+        for name, type_ in (("d", "double"), ("f", "float"))
+        for function in ("MIN", "MAX")
+    ]
+    job = run(group_aggregate(stream.frame, [], calls))
+    stream.add([{"d": "0.0", "f": "0.0"}, {"d": "-0.0", "f": "-0.0"}])
+    assert repr(job.take()) == "[('+I', -0.0, 0.0, -0.0, 0.0)]"
+    stream.add([{"d": "NaN", "f": "NaN"}, {"d": "-Infinity", "f": "Infinity"}])
+    assert repr(job.take()[1]) == "('+U', -inf, nan, -0.0, nan)"
+
+
+def test_floating_sums_do_not_depend_on_batches(spark: Any, run: Callable[[Any], Run]) -> None:
+    """Adding 0.1 to 1e15 row by row rounds each time; adding their partial sum would round once."""
+    values = [1e15, *[0.1, 0.7, 1.3] * 30]
+    calls = [call("SUM", "v", "t", "double"), call("AVG", "v", "a", "double")]
+    finals = []
+    last: tuple[Any, ...] = ()
+    for cuts in ([91], [1, 90], [30, 61]):
+        stream = Stream(spark, {"v": "DOUBLE"}, partitions=1)
+        job = run(group_aggregate(stream.frame, [], calls))
+        left = list(values)
+        for cut in cuts:
+            stream.add([{"v": repr(value)} for value in left[:cut]])
+            left = left[cut:]
+            last = job.take()[-1]
+        job.query.stop()
+        finals.append(last[1:])
+    total = 0.0
+    for value in values:
+        total += value
+    assert finals == [(total, total / 91)] * 3
+
+
+# --- distinct ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", ["BIGINT", "STRING"])
+def test_large_distinct_sets_leave_the_group_and_stay_exact(
+    spark: Any, run: Callable[[Any], Run], tmp_path: Path, type_: str
+) -> None:
+    rng = random.Random(7)
+    stream = Stream(spark, {"k": "STRING", "v": type_, "f": "BOOLEAN"})
+    calls = [
+        call("COUNT", "v", "n", "bigint", distinct=True),
+        call("COUNT", "v", "m", "bigint", True, "f"),
+        call("COUNT", None, "rows", "bigint"),
+    ]
+    if type_ == "BIGINT":
+        calls.append(call("SUM", "v", "t", "bigint", distinct=True))
+    job = run(group_aggregate(stream.frame, ["k"], calls))
+    model = Model(["k"], calls, True)
+    # From inline to one bucket to many, small batches between large ones, a restart with buckets.
+    for number, (size, variety) in enumerate(
+        [(40, 90), (120, 90), (3000, 4000), (5, 4000), (3000, 9000)]
+    ):
+        if number == 3:
+            job.restart()
+        rows = [
+            {
+                "k": "few" if rng.random() < 0.02 else "many",
+                "v": rng.randint(-variety, variety),
+                "f": rng.random() < 0.5,
+            }
+            for _ in range(size)
+        ]
+        if type_ == "STRING":
+            rows = [{**row, "v": f"user-{row['v']}"} for row in rows]
+        stream.add([{**row, "v": str(row["v"]), "f": str(row["f"]).lower()} for row in rows])
+        assert by_key(job.take(), 1) == model.batch(rows), f"batch {number}"
+    job.query.stop()
+    state = spark.read.format("statestore").load(
+        str(tmp_path / "checkpoint-0"), stateVarName="group"
+    )
+    assert max(len(row.value.value) for row in state.select("value").collect()) < 2000
+
+
+# --- replay and size -----------------------------------------------------------------------------
+
+
+def test_replayed_batch_gives_the_same_rows_in_the_same_order(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    rng = random.Random(5)
+    stream = Stream(spark, {"k": "STRING", "v": "DOUBLE"}, partitions=3)
+    calls = [call("SUM", "v", "t", "double"), call("COUNT", "v", "n", "bigint", distinct=True)]
+    job = run(group_aggregate(stream.frame, ["k"], calls))
+    stream.add([{"k": f"k{rng.randint(0, 30)}", "v": repr(rng.gauss(0, 1e9))} for _ in range(300)])
+    assert len(job.take()) > 20
+    job.fail_once = lambda number: True
+    stream.add([{"k": f"k{rng.randint(0, 30)}", "v": repr(rng.gauss(0, 1e9))} for _ in range(300)])
+    with pytest.raises(Exception, match="stopped on purpose"):
+        job.query.processAllAvailable()
+    first = job.taken()
+    job.restart()
+    assert job.take() == first
+    assert len(first) > 40
+
+
+def test_more_keys_than_a_map_task_keeps_at_once(spark: Any, run: Callable[[Any], Run]) -> None:
+    """300,000 keys overflow the combiner's table; after that it lets rows through one by one."""
+    stream = Stream(spark, {"first": "INT", "last": "INT"}, partitions=1)
+    keyed = stream.frame.selectExpr("explode(sequence(first, last)) % 300000 AS k")
+    totals = group_aggregate(keyed, ["k"], [call("COUNT", None, "n", "bigint")])
+    counted: list[Any] = []
+    writer = totals.writeStream.foreachBatch(
+        lambda batch, _: counted.extend(batch.groupBy("_kind", "n").count().collect())
+    )
+    query = writer.start()
+    try:
+        stream.add([{"first": "0", "last": "300009"}])
+        query.processAllAvailable()
+        stream.add([{"first": "0", "last": "4"}])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sorted(map(tuple, counted[:2])) == [(0, 1, 299_990), (0, 2, 10)]
+    assert sorted(map(tuple, counted[2:])) == [(1, 2, 5), (2, 3, 5)]
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            call("MEDIAN", "v", "x", "int"),
+            "MEDIAN(v): unknown function; known are [AVG, COUNT, MAX",
+        ),
+        (call("SUM", "s", "x", "int"), "SUM(s): no INT can be made of STRING"),
+        (call("SUM", None, "x", "int"), "SUM(*): an argument is needed"),
+        (call("COUNT", None, "x", "bigint", distinct=True), "DISTINCT needs an argument"),
+        (call("COUNT", "v", "x", "int"), "the result is BIGINT, not INT"),
+        (call("MIN", "list", "x", "array<int>"), "MIN(list): ARRAY<INT> has no order"),
+        (call("MAX", "v", "x", "bigint"), "the result has the argument's type INT, not BIGINT"),
+        (call("SUM", "gone", "x", "int"), "the input has no column 'gone', only [v, s, list]"),
+        (call("SUM", "v", "x", "int", filter_="s"), "the filter is not BOOLEAN"),
+    ],
+)
+def test_impossible_calls_are_refused_by_name(
+    spark: Any, wrong: dict[str, Any], message: str
+) -> None:
+    stream = Stream(spark, {"v": "INT", "s": "STRING", "list": "ARRAY<INT>"})
+    with pytest.raises(Exception, match="GroupAggregate of test: ") as refusal:
+        group_aggregate(stream.frame, [], [wrong])
+    assert message in str(refusal.value)

@@ -1,0 +1,20 @@
+"""The function table and its Spark side belong together."""
+
+from __future__ import annotations
+
+from tidemill.plan.functions import AGGREGATES, FUNCTIONS, NOT_YET
+from tidemill.spark.expressions import LOWERED
+
+# Special forms that the binder makes itself; they have no signature.
+FORMS = {
+    "CAST", "TRY_CAST", "CASE", "FIELD", "ROW", "ARRAY", "MAP", "ARRAY ELEMENT", "MAP ELEMENT", "NEGATE",
+    "ADD INTERVAL", "SUBTRACT INTERVAL", "+", "-", "*", "/", "%",
+}  # fmt: skip
+
+
+def test_every_function_has_a_spark_form_and_no_other_has() -> None:
+    assert set(FUNCTIONS) | FORMS == LOWERED
+
+
+def test_what_exists_is_not_called_missing() -> None:
+    assert not NOT_YET & (set(FUNCTIONS) | set(AGGREGATES))

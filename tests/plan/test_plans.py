@@ -1,0 +1,59 @@
+"""Scripts to plans, or to diagnostics: `make rewrite` writes the files anew, the diff is what to review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.datadriven import Case, check, load
+from tidemill.errors import Source, TidemillError
+from tidemill.plan.environment import Environment, Job, compile_script
+from tidemill.plan.explain import explain
+from tidemill.sql import parse_script
+
+FILES = sorted((Path(__file__).parent / "data").glob("*.txt"))
+
+TABLES = """
+CREATE TABLE t (id BIGINT, v INT, s STRING, d DECIMAL(10, 2), ts TIMESTAMP(3)) WITH (
+  'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+CREATE TABLE m (
+  id BIGINT, twice AS id * 2, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', part BIGINT METADATA FROM 'partition' VIRTUAL
+) WITH (
+  'connector' = 'kafka', 'topic' = 'm', 'properties.bootstrap.servers' = 'b:9092',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+CREATE TABLE copy (id BIGINT, s STRING) WITH (
+  'connector' = 'kafka', 'topic' = 'copy', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json');
+CREATE TABLE totals (s STRING, c BIGINT, x INT, PRIMARY KEY (s) NOT ENFORCED) WITH (
+  'connector' = 'upsert-kafka', 'topic' = 'totals', 'properties.bootstrap.servers' = 'b:9092',
+  'key.format' = 'json', 'value.format' = 'json');
+CREATE TABLE printed (id BIGINT) WITH ('connector' = 'print');
+CREATE TABLE gen (id BIGINT) WITH ('connector' = 'datagen');
+"""
+
+
+def answer(case: Case) -> str:
+    environment = Environment()
+    compile_script(parse_script(Source("tables.sql", TABLES)), environment)
+    try:
+        script = parse_script(Source("case.sql", case.input))
+        answers = compile_script(script, environment)
+    except TidemillError as error:
+        return str(error)
+    shown = [w.render() for w in environment.warnings]
+    for _, job in answers:
+        assert isinstance(job, Job)
+        for root, modes in zip(job.roots, job.modes, strict=True):
+            types = ", ".join(f"{c.name} {c.type}" for c in root.input.columns)
+            shown.append(f"{explain(root, modes)}\n=> {types}")
+    return "\n".join(shown)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_scripts_become_plans_or_diagnostics(path: Path) -> None:
+    check(path, answer)
+
+
+def test_the_files_hold_cases() -> None:
+    assert sum(len(load(path)) for path in FILES) > 50
