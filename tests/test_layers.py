@@ -54,9 +54,11 @@ def test_every_area_imports_only_what_lies_below_it() -> None:
             f"a new area {own}: give it a place in ALLOWED and in docs/architecture.md"
         )
         allowed = ALLOWED[own] | FOUNDATION_RULE.get(own, FOUNDATION) | {own, "__version__"}
-        for name in imports(path):
-            if name.startswith("tidemill.") and name.split(".")[1] not in allowed:
-                wrong.append(f"{path.relative_to(PACKAGE)} imports {name}")
+        wrong += [
+            f"{path.relative_to(PACKAGE)} imports {name}"
+            for name in imports(path)
+            if name.startswith("tidemill.") and name.split(".")[1] not in allowed
+        ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -108,11 +108,14 @@ def _write_jar(classes: Path, properties: str) -> None:
     entries[PROPERTIES] = properties.encode()
     for base in (classes, RESOURCES):
         entries |= {path.relative_to(base).as_posix(): path.read_bytes() for path in _files(base)}
-    with tempfile.NamedTemporaryFile(dir=JARS, delete=False) as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as jar:
-            for name, content in entries.items():
-                # A fixed date, or two builds of one source would differ.
-                jar.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, 8)
+    with (
+        tempfile.NamedTemporaryFile(dir=JARS, delete=False) as file,
+        zipfile.ZipFile(file, "w") as jar,
+    ):
+        for name, content in entries.items():
+            # A fixed date, or two builds of one source would differ.
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            jar.writestr(entry, content, zipfile.ZIP_DEFLATED)
     os.chmod(file.name, 0o644)
     os.replace(file.name, JAR)
 

@@ -257,13 +257,10 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     if isinstance(left, NUMERIC_TYPES) and isinstance(right, NUMERIC_TYPES):
         return _common_numeric(left, right).with_nullable(nullable)
     if isinstance(left, STRING_TYPES) and isinstance(right, STRING_TYPES):
-        longest = max(left.length, right.length)
-        fixed = isinstance(left, CharType) and isinstance(right, CharType)
-        return (CharType if fixed else VarCharType)(nullable, longest)
+        # Flink: texts of different fixed lengths meet in a varying one, so that none is padded.
+        return VarCharType(nullable, max(left.length, right.length))
     if isinstance(left, BINARY_TYPES) and isinstance(right, BINARY_TYPES):
-        longest = max(left.length, right.length)
-        fixed = isinstance(left, BinaryType) and isinstance(right, BinaryType)
-        return (BinaryType if fixed else VarBinaryType)(nullable, longest)
+        return VarBinaryType(nullable, max(left.length, right.length))
     if isinstance(left, TIMESTAMP_TYPES) and isinstance(right, TIMESTAMP_TYPES):
         zoned = isinstance(left, TimestampLtzType) or isinstance(right, TimestampLtzType)
         return (TimestampLtzType if zoned else TimestampType)(
@@ -349,42 +346,38 @@ def _numeric_rank(type_: SqlType) -> int:
     return NUMERIC_TYPES.index(type(type_))
 
 
-_CASTABLE_FROM_STRING = (
-    BooleanType,
-    *NUMERIC_TYPES,
-    *STRING_TYPES,
-    *BINARY_TYPES,
-    DateType,
-    TimeType,
-    *TIMESTAMP_TYPES,
+# Flink's explicit casts between types without parts: targets, and what can be cast to them.
+_CASTS: tuple[tuple[tuple[type[SqlType], ...], tuple[type[SqlType], ...]], ...] = (
+    (STRING_TYPES, (SqlType,)),
+    (BINARY_TYPES, (*STRING_TYPES, *BINARY_TYPES)),
+    (
+        (*INTEGER_TYPES, DecimalType),
+        (*NUMERIC_TYPES, *STRING_TYPES, *INTERVAL_TYPES, BooleanType, *TIMESTAMP_TYPES),
+    ),
+    (APPROXIMATE_TYPES, (*NUMERIC_TYPES, *STRING_TYPES, BooleanType, *TIMESTAMP_TYPES)),
+    ((BooleanType,), (BooleanType, *STRING_TYPES, *INTEGER_TYPES)),
+    ((DateType,), (DateType, *TIMESTAMP_TYPES, *STRING_TYPES)),
+    ((TimeType,), (TimeType, *TIMESTAMP_TYPES, *STRING_TYPES)),
+    (TIMESTAMP_TYPES, (DateType, TimeType, *TIMESTAMP_TYPES, *STRING_TYPES)),
 )
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
     """Whether CAST(source AS target) exists."""
-    if isinstance(source, NullType) or can_assign(source, target):
+    if isinstance(source, NullType) or source.same(target):
         return True
-    if isinstance(target, STRING_TYPES):
-        return True
-    if isinstance(source, STRING_TYPES):
-        return isinstance(target, _CASTABLE_FROM_STRING)
-    if isinstance(source, BINARY_TYPES):
-        return isinstance(target, (*BINARY_TYPES, *STRING_TYPES))
-    if isinstance(source, (*NUMERIC_TYPES, BooleanType)):
-        return isinstance(target, (*NUMERIC_TYPES, BooleanType))
-    if isinstance(source, TIMESTAMP_TYPES):
-        return isinstance(target, (DateType, TimeType, *TIMESTAMP_TYPES))
-    if isinstance(source, TimeType):
-        return isinstance(target, TIMESTAMP_TYPES)
-    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        return can_cast(source.element, target.element)
-    if isinstance(source, MapType) and isinstance(target, MapType):
-        return can_cast(source.key, target.key) and can_cast(source.value, target.value)
-    if isinstance(source, RowType) and isinstance(target, RowType):
-        return len(source.fields) == len(target.fields) and all(
-            can_cast(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True)
-        )
-    return False
+    match source, target:
+        case ArrayType(element=a), ArrayType(element=b):
+            return can_cast(a, b)
+        case MultisetType(element=a), MultisetType(element=b):
+            return can_cast(a, b)
+        case MapType(key=k, value=v), MapType(key=l, value=w):
+            return can_cast(k, l) and can_cast(v, w)
+        case RowType(fields=left), RowType(fields=right):
+            return len(left) == len(right) and all(
+                can_cast(a.type, b.type) for a, b in zip(left, right, strict=True)
+            )
+    return any(isinstance(target, to) and isinstance(source, of) for to, of in _CASTS)
 
 
 # --- decimal arithmetic ----------------------------------------------------------------------------

@@ -171,40 +171,22 @@ def test_other_columns_are_refused(spark: Any, make_topic: Make) -> None:
         save(spark.createDataFrame([(b"v",)], "key binary"), sinks(topic))
 
 
+# Columns beside the value, client properties, and what the fault says.
 FAULTS = {
-    "a partition that is not there": (
-        "value binary, partition int",
-        (b"v", 5),
-        {},
-        "has no partition 5: it has 1",
-    ),
-    "a timestamp before 1970": (
-        "value binary, timestamp timestamp",
-        (b"v", "-1"),
-        {},
-        "timestamp before 1970",
-    ),
-    "a record that is too large": (
-        "value binary",
-        (b"x" * 5000,),
-        {"max.request.size": "2000"},
-        "max.request.size",
-    ),
+    "a partition that is not there": ({"partition": "5"}, {}, "has no partition 5: it has 1"),
+    "a timestamp before 1970": ({"timestamp": "timestamp_millis(-1)"}, {}, "before 1970"),
+    "a record that is too large": ({}, {"max.request.size": "2000"}, "max.request.size"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_record_that_cannot_be_sent_is_a_fault(
-    spark: Any, make_topic: Make, name: str
-) -> None:
+def test_a_record_that_cannot_be_sent_is_a_fault(spark: Any, make_topic: Make, name: str) -> None:
     from pyspark.sql import functions as F
 
-    schema, row, properties, expected = FAULTS[name]
+    columns, properties, expected = FAULTS[name]
     topic = make_topic()
-    frame = spark.createDataFrame([row], schema.replace(" timestamp", " string", 1))
-    if "timestamp" in schema:
-        frame = spark.createDataFrame([(row[0],)], "value binary")
-        frame = frame.withColumn("timestamp", F.timestamp_millis(F.lit(-1)))
+    frame = spark.createDataFrame([(b"x" * 5000,)], "value binary")
+    frame = frame.withColumns({column: F.expr(text) for column, text in columns.items()})
     begun = time.monotonic()
     with pytest.raises(JobFailed) as failed:
         save(frame, sinks(target(topic, properties)))

@@ -162,9 +162,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_startup_mode(
-    spark: Any, filled: Topic, jobs: Start, tmp_path: Path, name: str
-) -> None:
+def test_startup_mode(spark: Any, filled: Topic, jobs: Start, tmp_path: Path, name: str) -> None:
     startup, first, second = STARTS[name]
     job = finish(jobs(read(spark, filled, startup=startup), tmp_path))
     assert offsets_read(job) == {0: list(range(first, 10)), 1: list(range(second, 10))}
@@ -223,9 +221,7 @@ def test_bounded_mode(spark: Any, filled: Topic, jobs: Start, tmp_path: Path, na
     assert offsets_read(job) == {0: list(range(first)), 1: list(range(second))}
 
 
-def test_bounded_by_group_offsets(
-    spark: Any, filled: Topic, jobs: Start, tmp_path: Path
-) -> None:
+def test_bounded_by_group_offsets(spark: Any, filled: Topic, jobs: Start, tmp_path: Path) -> None:
     group = {"group.id": f"{filled.name}-g"}
     bounded = {"mode": "group-offsets"}
     filled.commit(group["group.id"], {0: 2})
@@ -428,9 +424,7 @@ def test_transaction_markers_do_not_hold_up_the_end(
         producer.produce(topic.name, text)
         producer.flush(30)
         end(30)
-    frame = read(
-        spark, topic, {"isolation.level": isolation}, bounded={"mode": "latest-offset"}
-    )
+    frame = read(spark, topic, {"isolation.level": isolation}, bounded={"mode": "latest-offset"})
     job = finish(jobs(frame, tmp_path), 20)
     expected = ["kept"] if isolation == "read_committed" else ["kept", "last", "lost"]
     assert values(job) == expected
@@ -443,9 +437,7 @@ def test_transaction_markers_do_not_hold_up_the_end(
 def test_compacted_offsets_do_not_hold_up_the_end(
     spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
 ) -> None:
-    topic = make_topic(
-        cleanup_policy="compact", segment_ms="50", min_cleanable_dirty_ratio="0.001"
-    )
+    topic = make_topic(cleanup_policy="compact", segment_ms="50", min_cleanable_dirty_ratio="0.001")
     eager = ConfigResource(
         ConfigResource.Type.BROKER,
         "1",
@@ -588,7 +580,7 @@ def test_a_consumer_is_kept_over_batches_and_closed_with_the_query(
     job = jobs(read(spark, topic), tmp_path, available_now=False)
 
     def started() -> Any:
-        return bean(spark, f"app-info,id=tidemill-orders-{topic.name}-0", "start-time-ms")
+        return bean(spark, f"app-info,id=tidemill-orders-{topic.name}-0", "StartTimeMs")
 
     topic.write("a")
     wait_for(lambda: len(job.rows) == 1)

@@ -19,7 +19,8 @@ CREATE TABLE t (id BIGINT, v INT, s STRING, d DECIMAL(10, 2), ts TIMESTAMP(3)) W
   'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
 CREATE TABLE m (
-  id BIGINT, twice AS id * 2, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', part BIGINT METADATA FROM 'partition' VIRTUAL
+  id BIGINT, twice AS id * 2, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp',
+  part BIGINT METADATA FROM 'partition' VIRTUAL
 ) WITH (
   'connector' = 'kafka', 'topic' = 'm', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'json');

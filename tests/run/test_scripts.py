@@ -101,7 +101,8 @@ def test_metadata_computed_columns_and_keys_both_ways(world: World) -> None:
       id INT, line STRING, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', headers MAP<STRING, BYTES> METADATA
     ) {world.kafka(target, key_format="json", key_fields="id")};
     INSERT INTO dst
-    SELECT k_k, CONCAT_WS('/', twice, CAST(`offset` AS STRING), CAST(part AS STRING), topic, kind), ts, headers FROM src;
+    SELECT k_k, CONCAT_WS('/', twice, CAST(`offset` AS STRING), CAST(part AS STRING), topic, kind), ts, headers
+    FROM src;
     """)
     (record,) = world.records(target)
     assert record.key == b'{"id":5}'

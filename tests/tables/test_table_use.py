@@ -15,7 +15,6 @@ from tidemill.errors import ScriptError, Source, Span
 from tidemill.sql import ast
 from tidemill.tables import (
     CONNECTORS,
-    as_bounded,
     build_table,
     check_insert,
     check_read,
@@ -25,8 +24,7 @@ from tidemill.tables import (
 )
 from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Connector, Schema, Table
-from tidemill.tables.kafka import BoundedMode, KafkaTable, StartupMode, TopicTable
-from tidemill.tables.metadata import castable
+from tidemill.tables.kafka import KafkaTable, StartupMode, TopicTable
 from tidemill.types import (
     BIGINT,
     BOOLEAN,
@@ -39,6 +37,7 @@ from tidemill.types import (
     MapType,
     TimestampLtzType,
     TimestampType,
+    can_cast,
 )
 
 
@@ -64,7 +63,7 @@ def kafka_spec(more: str = "") -> KafkaTable:
 def test_group_offsets_without_a_group_reads_from_the_earliest_offset_and_says_so() -> None:
     declared = kafka()
     (notice,) = check_read(declared, None)
-    assert (notice.code, notice.severity) == ("OPT-028", "warning")
+    assert (notice.code, notice.severity) == ("OPT-028", "notice")
     assert kafka_spec().startup.mode is StartupMode.GROUP_OFFSETS
     assert kafka_spec().effective_startup.mode is StartupMode.EARLIEST
 
@@ -158,7 +157,7 @@ def test_casts_are_those_of_flink() -> None:
         (MapType(key=STRING, value=BYTES), STRING),
         (ArrayType(element=INT), ArrayType(element=STRING)),
     ]:
-        assert castable(source, target), (source, target)
+        assert can_cast(source, target), (source, target)
     for source, target in [
         (INT, BYTES),
         (BIGINT, stamp),
@@ -168,7 +167,7 @@ def test_casts_are_those_of_flink() -> None:
         (MapType(key=STRING, value=BYTES), ArrayType(element=BYTES)),
         (ArrayType(element=INT), ArrayType(element=BYTES)),
     ]:
-        assert not castable(source, target), (source, target)
+        assert not can_cast(source, target), (source, target)
 
 
 def test_another_broker_replaces_address_and_security_only() -> None:
@@ -183,14 +182,6 @@ def test_another_broker_replaces_address_and_security_only() -> None:
     assert dict(moved.properties) == {"bootstrap.servers": "127.0.0.1:9", "group.id": "g"}
     printed = table("id BIGINT", "'connector' = 'print'").connector
     assert with_bootstrap(printed, "127.0.0.1:9") is printed
-
-
-def test_an_unbounded_table_gets_an_end_and_looks_for_no_new_partitions() -> None:
-    ended = as_bounded(kafka_spec())
-    assert isinstance(ended, TopicTable)
-    assert (ended.bounded.mode, ended.discovery_interval) == (BoundedMode.LATEST, None)
-    own = kafka_spec("'scan.bounded.mode' = 'timestamp', 'scan.bounded.timestamp-millis' = '5'")
-    assert as_bounded(own) is own
 
 
 def test_a_hint_overrides_options_of_one_use() -> None:

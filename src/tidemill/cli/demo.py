@@ -1,5 +1,5 @@
-"""`tidemill demo`: the whole walk of a row, live. An embedded broker, a generator of page views, the pv/uv script of the
-upsert-kafka manual, and a table of its result, which is read from the target topic and not from the job."""
+"""`tidemill demo`: the whole walk of a row, live. An embedded broker, a generator of page views, the pv/uv script of
+the upsert-kafka manual, and a table of its result, which is read from the target topic and not from the job."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _REGIONS = ("Berlin", "Hangzhou", "Lagos", "Lima", "Oslo", "Shenzhen")
 _VIEWS_PER_SECOND = 500
 _USERS = 2_000
 _REFRESH_SECONDS = 0.5
+_PATIENCE_SECONDS = 60
 
 
 @click.command()
@@ -77,9 +78,8 @@ def _run(bootstrap: str, script: Path, seconds: int) -> None:
         ]
         for thread in threads:
             thread.start()
-        end = time.monotonic() + seconds
         try:
-            _show(console, board, job, end)
+            _show(console, board, job, seconds)
         except KeyboardInterrupt:
             pass
         finally:
@@ -91,7 +91,14 @@ def _run(bootstrap: str, script: Path, seconds: int) -> None:
             raise failure
 
 
-def _show(console: Console, board: dict[str, tuple[int, int]], job: RunningJob, end: float) -> None:
+def _show(
+    console: Console, board: dict[str, tuple[int, int]], job: RunningJob, seconds: int
+) -> None:
+    # The first batch compiles and starts Python workers; the time counts from the first result.
+    patience = time.monotonic() + _PATIENCE_SECONDS
+    while not board and job.is_active and time.monotonic() < patience:
+        time.sleep(0.1)
+    end = time.monotonic() + seconds
     if not console.is_terminal:
         while time.monotonic() < end and job.is_active:
             time.sleep(_REFRESH_SECONDS)

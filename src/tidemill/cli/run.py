@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +22,10 @@ from tidemill.session import Session
 from tidemill.sql import parse_script, read_script
 from tidemill.tables import with_bootstrap
 from tidemill.tables.kafka import TopicTable
-from tidemill.types import Field
+from tidemill.types import NUMERIC_TYPES, Field
 
 if TYPE_CHECKING:
+    from tidemill.broker import Broker
     from tidemill.spark.progress import Progress
     from tidemill.spark.runner import RunningJob
 
@@ -178,7 +179,8 @@ class _Watch:
         elif time.monotonic() - self._last_log >= _LOG_SECONDS:
             self._last_log = time.monotonic()
             for job in self.jobs:
-                say(f"{job.name}: {self._progress[job.name].line()}")
+                if job.is_active and self._progress[job.name].batches:
+                    say(f"{job.name}: {self._progress[job.name].line()}")
 
     def _line(self) -> str:
         active = [j for j in self.jobs if j.is_active]
@@ -228,7 +230,7 @@ def _report(failure: TidemillError) -> None:
 
 
 @contextmanager
-def _interrupts() -> Iterator[object]:
+def _interrupts() -> Iterator[Callable[[], bool]]:
     """Ctrl-C asks for a clean stop; a second one ends at once."""
     hits: list[int] = []
 
@@ -269,8 +271,12 @@ class _Table:
             if not cells:
                 return
             head = ["op", *(f.name for f in fields)]
+            least = [2, *(12 if isinstance(f.type, NUMERIC_TYPES) else 8 for f in fields)]
             widths = [
-                min(self._WIDEST, max(display_width(row[i]) for row in [head, *cells]))
+                max(
+                    least[i],
+                    min(self._WIDEST, max(display_width(row[i]) for row in [head, *cells])),
+                )
                 for i in range(len(head))
             ]
             self._widths[fields] = widths
@@ -300,7 +306,7 @@ class _Broker:
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
-        self._own = None
+        self._own: Broker | None = None
         self.address: str | None = None
 
     def __enter__(self) -> _Broker:

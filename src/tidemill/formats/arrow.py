@@ -40,7 +40,8 @@ def arrow_type(type_: t.SqlType) -> Any:
             return pa.list_(pa.field("element", arrow_type(type_.element), type_.element.nullable))
         case t.MapType():
             return pa.map_(
-                arrow_type(type_.key), pa.field("value", arrow_type(type_.value), type_.value.nullable)
+                arrow_type(type_.key),
+                pa.field("value", arrow_type(type_.value), type_.value.nullable),
             )
         case t.MultisetType():
             return pa.map_(arrow_type(type_.element), pa.field("value", pa.int32(), False))

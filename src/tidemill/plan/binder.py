@@ -80,9 +80,11 @@ def _primary_key(
     if statement.primary_key is not None:
         found = statement.primary_key
         keys.append((found.columns, found.enforced, found))
-    for column in statement.columns:
-        if isinstance(column, ast.PhysicalColumn) and column.primary_key:
-            keys.append(((column.name,), column.enforced, column))
+    keys += [
+        ((column.name,), column.enforced, column)
+        for column in statement.columns
+        if isinstance(column, ast.PhysicalColumn) and column.primary_key
+    ]
     if not keys:
         return ()
     if len(keys) > 1:

@@ -225,6 +225,16 @@ def compile_script(
     for statement in script.statements:
         try:
             answer = environment.apply(statement)
+        except RecursionError:
+            problems.append(
+                Diagnostic(
+                    "PLAN-023",
+                    "this statement is nested too deeply",
+                    statement.span,
+                    "split it up with views, or write long chains of OR as IN (…)",
+                )
+            )
+            continue
         except ScriptError as error:
             problems += error.diagnostics
             _remember_broken(statement, environment)

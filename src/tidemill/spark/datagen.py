@@ -17,10 +17,11 @@ from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable, Random, Sequence
 
+AT_ONCE = 1_000_000_000
+"""A rate that does not hold anything up."""
 
-def datagen_spec(
-    rows_per_second: int | None, number_of_rows: int | None, partitions: int | None
-) -> str:
+
+def datagen_spec(rows_per_second: int, number_of_rows: int | None, partitions: int | None) -> str:
     return json.dumps(
         {
             "rowsPerSecond": rows_per_second,

@@ -250,12 +250,16 @@ def _cast(call: Call) -> str:
             f"if({text} IS NOT NULL AND {attempt} IS NULL,"
             f" CAST(raise_error({complaint}) AS {ddl}), {attempt})"
         )
+    if isinstance(source, t.TimestampType) and isinstance(target, t.NUMERIC_TYPES):
+        # Seconds since 1970, as for a zoned time, for which Spark has a cast.
+        text = f"timestampdiff(SECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', {text})"
     if (
         isinstance(source, t.TIMESTAMP_TYPES)
         and isinstance(target, t.TIMESTAMP_TYPES)
         and target.precision < min(source.precision, 6)
     ):
-        text = f"{'to_timestamp_ntz' if isinstance(source, t.TimestampType) else 'to_timestamp'}({_stamp(text, target.precision)})"
+        parse = "to_timestamp_ntz" if isinstance(source, t.TimestampType) else "to_timestamp"
+        text = f"{parse}({_stamp(text, target.precision)})"
     return f"CAST({text} AS {ddl})"
 
 

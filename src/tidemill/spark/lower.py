@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
-from tidemill.spark.datagen import datagen_spec, read_datagen
+from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.operators import group_aggregate
 from tidemill.spark.source import Count, read_kafka
@@ -58,7 +58,7 @@ class Lowering:
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""
-        spec = datagen_spec(None, len(node.rows), 1)
+        spec = datagen_spec(AT_ONCE, len(node.rows), 1)
         ids = self.spark.readStream.format("tidemill-datagen").option("spec", spec).load()
         columns = []
         for i, column in enumerate(node.fields):

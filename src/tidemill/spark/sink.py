@@ -1,8 +1,8 @@
 """Sinks: the rows of a job on their way out. In: DataFrames with columns c0… and maybe `_kind`, one per sink.
 Out: one DataFrame for the kernel's Kafka sink, or text lines for `print` and top-level SELECT.
 
-Law: an upsert table gets a record per insert or update-after and a tombstone per delete (or update-before that arrives);
-an append table gets inserts only, which the planner has made sure of.
+Law: an upsert table gets a record per insert or update-after and a tombstone per delete (or update-before that
+arrives); an append table gets inserts only, which the planner has made sure of.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: (key?, value, topic, partition, offset, …) → (physical…, kernel columns…)."""
+    """Records to rows, in a Python worker: (key?, value, topic, partition, offset…) → (physical…, kernel columns…)."""
 
     table: str
     value: Side

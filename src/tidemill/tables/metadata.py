@@ -11,24 +11,7 @@ from dataclasses import dataclass
 
 from tidemill.errors import Diagnostic, Span, did_you_mean
 from tidemill.tables.catalog import Metadata
-from tidemill.types import (
-    APPROXIMATE_TYPES,
-    BINARY_TYPES,
-    INTEGER_TYPES,
-    INTERVAL_TYPES,
-    NUMERIC_TYPES,
-    STRING_TYPES,
-    TIMESTAMP_TYPES,
-    ArrayType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    MapType,
-    MultisetType,
-    RowType,
-    SqlType,
-    TimeType,
-)
+from tidemill.types import SqlType, can_cast
 
 
 @dataclass(frozen=True)
@@ -40,39 +23,6 @@ class MetadataKey:
 
 
 MetadataKeys = Mapping[str, MetadataKey]
-
-# Flink: LogicalTypeCasts, explicit rules. Target types, and the types that can be cast to them.
-_CASTS: tuple[tuple[tuple[type[SqlType], ...], tuple[type[SqlType], ...]], ...] = (
-    (STRING_TYPES, (SqlType,)),
-    (BINARY_TYPES, (*STRING_TYPES, *BINARY_TYPES)),
-    (
-        (*INTEGER_TYPES, DecimalType),
-        (*NUMERIC_TYPES, *STRING_TYPES, *INTERVAL_TYPES, BooleanType, *TIMESTAMP_TYPES),
-    ),
-    (APPROXIMATE_TYPES, (*NUMERIC_TYPES, *STRING_TYPES, BooleanType, *TIMESTAMP_TYPES)),
-    ((BooleanType,), (BooleanType, *STRING_TYPES, *INTEGER_TYPES)),
-    ((DateType,), (DateType, *TIMESTAMP_TYPES, *STRING_TYPES)),
-    ((TimeType,), (TimeType, *TIMESTAMP_TYPES, *STRING_TYPES)),
-    (TIMESTAMP_TYPES, (DateType, TimeType, *TIMESTAMP_TYPES, *STRING_TYPES)),
-)
-
-
-def castable(source: SqlType, target: SqlType) -> bool:
-    """Whether CAST(source AS target) exists."""
-    if source.same(target):
-        return True
-    match source, target:
-        case ArrayType(element=a), ArrayType(element=b):
-            return castable(a, b)
-        case MultisetType(element=a), MultisetType(element=b):
-            return castable(a, b)
-        case MapType(key=k, value=v), MapType(key=l, value=w):
-            return castable(k, l) and castable(v, w)
-        case RowType(fields=left), RowType(fields=right):
-            return len(left) == len(right) and all(
-                castable(a.type, b.type) for a, b in zip(left, right, strict=True)
-            )
-    return any(isinstance(target, to) and isinstance(source, of) for to, of in _CASTS)
 
 
 def check_readable(
@@ -87,7 +37,7 @@ def check_readable(
             span,
             _key_hint(column.key, keys, "reading"),
         )
-    if not castable(key.read_type, column.type):
+    if not can_cast(key.read_type, column.type):
         return Diagnostic(
             "OPT-051",
             f"Invalid data type for metadata column '{column.name}' of table '{table}'. The column cannot be"
@@ -116,7 +66,7 @@ def check_writable(
             "declare the column VIRTUAL; " + _list_keys(writable, "writing"),
         )
     assert key.write_type is not None
-    if not castable(column.type, key.write_type):
+    if not can_cast(column.type, key.write_type):
         return Diagnostic(
             "OPT-051",
             f"Invalid data type for metadata column '{column.name}' of table '{table}'. The column cannot be"

@@ -71,7 +71,7 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
 
   private final DatagenProvider.Spec spec;
   private final long end;
-  private boolean waits;
+  private boolean availableNow;
   private boolean started;
   private long startNanos;
   private long startRows;
@@ -93,8 +93,7 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    // Without an end, "now" is the start: nothing is due yet.
-    waits = spec.numberOfRows() != null;
+    availableNow = true;
   }
 
   @Override
@@ -105,8 +104,12 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     long from = ((Count) start).rows;
+    if (availableNow && spec.numberOfRows() == null) {
+      // Without an end, "now" is the start, where nothing is due yet.
+      return start;
+    }
     long due = due(from);
-    while (waits && due == from && from < end) {
+    while (availableNow && due == from && from < end) {
       try {
         // "No news" would end the job before its last row.
         Thread.sleep(Math.min(100, Math.max(1, 1000 / spec.rowsPerSecond())));
