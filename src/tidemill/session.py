@@ -11,15 +11,17 @@ In: SQL text. Out: running jobs, or DataFrames. Spark starts with the first stat
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidemill.errors import Source, script_error, usage_error
+from tidemill.errors import Source, job_error, script_error, usage_error
 from tidemill.plan.environment import Environment, Job, Text, compile_script
 from tidemill.sql import ast, parse_script, read_script
-from tidemill.tables.catalog import Connector
+from tidemill.tables.catalog import Connector, Table
+from tidemill.tables.kafka import TopicTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,11 +123,21 @@ class Session:
         return self.start_all(self.compile(script), Path(paths[0]).stem)
 
     def start_all(self, answers: Sequence[Job | Text], name: str) -> list[RunningJob | str]:
+        self.prepare(answers, name)
         return list(self.start_each(answers, name))
+
+    def prepare(self, answers: Sequence[Job | Text], name: str) -> None:
+        """What must hold before a job starts and can be found out without Spark; then start Spark."""
+        jobs = [a for a in answers if isinstance(a, Job)]
+        self._check_checkpoints(jobs, name)
+        for table in {t.name: t for job in jobs for t in job.tables}.values():
+            if isinstance(table.connector, TopicTable):
+                _knock(table, table.connector.bootstrap_servers)
+        if jobs:
+            _ = self.spark
 
     def start_each(self, answers: Sequence[Job | Text], name: str) -> Iterator[RunningJob | str]:
         """Start jobs in order; each is given as soon as it runs."""
-        self._check_checkpoints([a for a in answers if isinstance(a, Job)], name)
         for answer in answers:
             if isinstance(answer, Text):
                 yield answer.text
@@ -191,3 +203,26 @@ class Session:
         """Return when the start offsets of all tables are fixed, or a job has ended."""
         while not all(j.is_ready() or not j.is_active for j in jobs):
             time.sleep(poll_seconds)
+
+
+_KNOCK_SECONDS = 5.0
+
+
+def _knock(table: Table, servers: str) -> None:
+    """Fail at once if nobody listens at any of the addresses; whether it is a Kafka, the client finds out."""
+    reasons = []
+    for address in servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS):
+                return
+        except ValueError:
+            reasons.append(f"{address.strip()}: not of the form HOST:PORT")
+        except OSError as error:
+            reasons.append(f"{address.strip()}: {error.strerror or error}")
+    raise job_error(
+        "RUN-001",
+        f"no broker of table '{table.name}' can be reached ({'; '.join(reasons)})",
+        "check 'properties.bootstrap.servers'; 'tidemill run --local' brings a broker of its own",
+        table.span,
+    )

@@ -104,7 +104,7 @@ def test_only_the_value_is_needed(spark: Any, make_topic: Make) -> None:
 
 def test_keys_go_where_the_java_client_puts_them(spark: Any, make_topic: Make) -> None:
     topic = make_topic(partitions=7)
-    keys = [f"key-{n}".encode() for n in range(200)]
+    keys = [f"key-{n}".encode() for n in range(50)]
     save(spark.createDataFrame([(k, k) for k in keys], "key binary, value binary"), sinks(topic))
     murmur = spark._jvm.org.apache.kafka.common.utils.Utils
     placed = {record.key(): record.partition() for record in topic.read()}

@@ -16,7 +16,6 @@ import click
 from tidemill.changelog import RowKind
 from tidemill.cli.options import pairs
 from tidemill.errors import JobError, TidemillError, display_width
-from tidemill.plan import nodes
 from tidemill.plan.environment import Environment, Job, Text, compile_script
 from tidemill.session import Session
 from tidemill.sql import parse_script, read_script
@@ -121,6 +120,8 @@ def run(
 def _run(session: Session, answers: list[Job | Text], name: str) -> int:
     """Start everything, watch it, and report. Returns the exit code."""
     watch = _Watch()
+    # Spark brings a Ctrl-C handler of its own, so ours comes after its start.
+    session.prepare(answers, name)
     with _interrupts() as stopped:
         try:
             for answer in session.start_each(answers, name):
@@ -344,10 +345,7 @@ class _Broker:
 def _topics(answers: list[Job | Text]) -> list[str]:
     found: dict[str, None] = {}
     for job in answers:
-        for root in job.roots if isinstance(job, Job) else ():
-            for node in nodes.walk(root):
-                if isinstance(node, (nodes.Scan, nodes.Sink)) and isinstance(
-                    node.table.connector, TopicTable
-                ):
-                    found.update(dict.fromkeys(node.table.connector.topics))
+        for table in job.tables if isinstance(job, Job) else ():
+            if isinstance(table.connector, TopicTable):
+                found.update(dict.fromkeys(table.connector.topics))
     return list(found)

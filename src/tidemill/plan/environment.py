@@ -45,6 +45,12 @@ class Job:
     span: Span
 
     @property
+    def tables(self) -> list[Table]:
+        """Every table that the job reads or writes."""
+        touched = (n for root in self.roots for n in nodes.walk(root))
+        return [n.table for n in touched if isinstance(n, (nodes.Scan, nodes.Sink))]
+
+    @property
     def target(self) -> str:
         """The name that tells this job from the others of its script."""
         names = [r.table.name for r in self.roots if isinstance(r, nodes.Sink)]

@@ -1,24 +1,35 @@
 """The SparkSession that jobs run in: our jars, our settings, one log file.
 
-In: a master and the user's own settings. Out: a session whose JVM holds the kernel. A session that the user brings
-is used as it is, if it can be: its context is shared, its SQL settings are not touched.
+In: a master and the user's own settings, or a session that the user brings. Out: a session of our own whose JVM holds
+the kernel and whose workers find this package. Law: the user's session is used as it is, if it can be: its context is
+shared, its SQL settings are not touched. What cannot work is refused in one sentence.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import shutil
+import socket
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
-import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemill.errors import usage_error
+from tidemill import __version__
+from tidemill.errors import job_error, usage_error
+from tidemill.spark import check_version
 
-SPARK_VERSION = "4.3"
-_JARS = Path(__file__).parent.parent / "jars"
+_PACKAGE = Path(__file__).parent.parent
+_MASTERS = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+")
+_CONNECT_SECONDS = 10.0
 
 # What the context is started with; the user's --conf beats each.
 STATIC_SETTINGS = {
@@ -57,23 +68,14 @@ SESSION_SETTINGS = {
 
 
 def kernel_jars() -> list[Path]:
-    jars = sorted(_JARS.glob("*.jar"))
+    jars = sorted((_PACKAGE / "jars").glob("*.jar"))
     if not any(j.name.startswith("tidemill-kernel") for j in jars):
         raise usage_error(
-            "SETUP-010",
+            "SETUP-013",
             "the kernel jar is missing from the package",
             "run 'make kernel' in the project's root",
         )
     return jars
-
-
-def check_version(version: str) -> None:
-    if not version.startswith(SPARK_VERSION + "."):
-        raise usage_error(
-            "SETUP-011",
-            f"Spark {version} is not supported: this release of Tidemill runs on Spark {SPARK_VERSION}",
-            f"pip install 'pyspark=={SPARK_VERSION}.*'",
-        )
 
 
 def log_file() -> Path:
@@ -85,58 +87,170 @@ def log_file() -> Path:
     )
 
 
+# --- starting ------------------------------------------------------------------------------------
+
+
 def create_spark(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    check_version(pyspark.__version__)
+    """Start Spark; inside spark-submit, use the JVM, the master and the jars that it was given."""
     conf = dict(conf or {})
-    jars = kernel_jars()
-    master = (
-        master
-        or conf.get("spark.master")
-        or os.environ.get("MASTER")
-        or f"local[{os.cpu_count() or 1}]"
-    )
-    settings = dict(STATIC_SETTINGS)
-    if master.startswith("local"):
-        settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
-    # Python workers must be the interpreter that has this package.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    own_jars = ",".join(j.as_uri() for j in jars)
-    given_jars = conf.pop("spark.jars", "")
-    settings["spark.jars"] = f"{given_jars},{own_jars}" if given_jars else own_jars
-    log_config = Path(__file__).with_name("log4j2.properties")
-    java_options = f"-Dlog4j2.configurationFile={log_config} -Dtidemill.log={log_file()}"
-    extra = conf.pop("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{java_options} {extra}".strip()
-    settings.update(conf)
-    builder = SparkSession.builder.master(master)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    master = master or conf.get("spark.master")
+    if not submitted:
+        master = master or os.environ.get("MASTER") or f"local[{os.cpu_count() or 1}]"
+    if master is not None:
+        _check_master(master)
+        conf["spark.master"] = master
+    settings = conf if submitted else _launch_settings(master or "", conf)
+    builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _quiet_launch():
-        spark = builder.getOrCreate()
-    if not master.startswith("local"):
-        spark.sparkContext.addPyFile(str(_package_zip()))
+    try:
+        with _quiet_launch():
+            spark = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise job_error(
+            "SETUP-018",
+            f"Spark did not start on '{master}': {_reason(error)}",
+            f"the whole story is in {log_file()}",
+        ) from error
     return attach(spark, conf)
+
+
+def _launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
+    """What a JVM of our own is started with: our settings, the user's over them, and jars and options of both."""
+    conf = dict(given)
+    settings = dict(STATIC_SETTINGS)
+    if _is_on_loopback(master):
+        settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
+    jars = [conf.pop("spark.jars", ""), *(j.as_uri() for j in kernel_jars())]
+    settings["spark.jars"] = ",".join(filter(None, jars))
+    log_config = Path(__file__).with_name("log4j2.properties").as_uri()
+    # Quoted: the path may hold spaces.
+    options = f'-Dlog4j2.configurationFile={log_config} "-Dtidemill.log={log_file()}"'
+    extra = conf.pop("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{options} {extra}".strip()
+    # The JVM asks Python for data sources before it asks the kernel: it must ask this Python.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return settings | conf
+
+
+def _check_master(master: str) -> None:
+    """Left to itself, Spark looks for a standalone master for a minute, then fails without naming it."""
+    if not _MASTERS.fullmatch(master):
+        raise usage_error(
+            "SETUP-016",
+            f"'{master}' is not a Spark master that Tidemill can use",
+            "masters are local[N], spark://HOST:PORT, yarn and k8s://HOST:PORT; a Spark Connect server is none,"
+            " because the kernel has to live in the driver's JVM",
+        )
+    if not master.startswith("spark://"):
+        return
+    addresses = master.removeprefix("spark://").split(",")
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+            return
+        except (OSError, ValueError):
+            continue
+    raise job_error(
+        "SETUP-017",
+        f"no Spark master answers at {' or '.join(addresses)}",
+        "give --master the URL that the master's web page shows, spark://HOST:7077",
+    )
+
+
+def _is_local(master: str) -> bool:
+    """Whether tasks run in the driver's own process."""
+    return re.fullmatch(r"local(\[.+\])?", master) is not None
+
+
+def _is_on_loopback(master: str) -> bool:
+    return master.startswith(("local", "spark://127.", "spark://localhost:"))
+
+
+def _reason(error: Exception) -> str:
+    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    return text.strip().partition("\n")[0] or type(error).__name__
+
+
+# --- a session in a context ----------------------------------------------------------------------
 
 
 def attach(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A session of our own in a given session's context."""
+    if not isinstance(spark, SparkSession):
+        raise usage_error(
+            "SETUP-016",
+            "a Spark Connect session cannot run Tidemill: the kernel has to live in the driver's JVM",
+            "start a classic one: SparkSession.builder.config('spark.api.mode', 'classic')",
+        )
     check_version(spark.version)
+    _check_kernel(spark)
+    context = spark.sparkContext
+    is_local = _is_local(context.master)
+    python = _worker_python(is_local, context.getConf().get("spark.pyspark.python"))
+    if python is not None:
+        context.pythonExec = python
+    if not is_local:
+        context.addPyFile(str(_package_zip()))
     own = spark.newSession()
     for key, value in SESSION_SETTINGS.items():
         own.conf.set(key, (conf or {}).get(key, value))
     for key, value in (conf or {}).items():
         if key.startswith("spark.sql."):
             own.conf.set(key, value)
-    try:
-        loader = own._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        loader.loadClass("io.tidemill.kafka.KafkaProvider")
-    except Exception:
+    return own
+
+
+def _check_kernel(spark: SparkSession) -> None:
+    """The jar in the JVM is there, is ours, and was compiled for the Spark that runs it."""
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    stream = loader.getResourceAsStream("tidemill-kernel.properties")
+    if stream is None:
         raise usage_error(
             "SETUP-012",
-            "the given SparkSession was started without Tidemill's jars",
-            "start it with .config('spark.jars', tidemill.jars()), or let Session() start its own",
-        ) from None
-    return own
+            "this Spark was started without Tidemill's jars",
+            "tidemill.jars() names them: SparkSession.builder.config('spark.jars', …) or spark-submit --jars …;"
+            " a Session() outside spark-submit starts its own Spark with them",
+        )
+    facts = spark._jvm.java.util.Properties()
+    facts.load(stream)
+    stream.close()
+    version, built_for = facts.getProperty("version"), facts.getProperty("spark")
+    if version != __version__ or _minor(built_for) != _minor(spark.version):
+        raise usage_error(
+            "SETUP-015",
+            f"the kernel jar is of Tidemill {version} for Spark {built_for}, but this is Tidemill {__version__} on"
+            f" Spark {spark.version}",
+            "use the jar of the installed package, which tidemill.jars() names",
+        )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _worker_python(is_local: bool, configured: str | None) -> str | None:
+    """The interpreter of Python workers; None: what Spark takes, PYSPARK_PYTHON or else python3.
+
+    On this machine it is the one that has this package. On a cluster the driver's path says nothing.
+    """
+    if configured or "PYSPARK_PYTHON" in os.environ:
+        return configured
+    return sys.executable if is_local else None
+
+
+@cache
+def _package_zip() -> Path:
+    """This package for workers that do not have it. Made once: a context takes a name from one path only."""
+    directory = tempfile.mkdtemp(prefix="tidemill-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    target = Path(directory) / "tidemill.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(_PACKAGE.rglob("*.py")):
+            archive.write(path, Path("tidemill") / path.relative_to(_PACKAGE))
+    return target
 
 
 class _quiet_launch:
@@ -152,15 +266,3 @@ class _quiet_launch:
     def __exit__(self, *exc: object) -> None:
         os.dup2(self._kept, 2)
         os.close(self._kept)
-
-
-def _package_zip() -> Path:
-    """This package as a zip for executors that do not have it installed."""
-    import zipfile
-
-    root = Path(__file__).parent.parent
-    target = Path(tempfile.mkdtemp(prefix="tidemill-")) / "tidemill.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(root.rglob("*.py")):
-            archive.write(path, Path("tidemill") / path.relative_to(root))
-    return target

@@ -40,7 +40,7 @@ from tidemill.types import Field
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
-CONNECT_TIMEOUT_MS = 10_000
+CONNECT_TIMEOUT_MS = 8_000
 
 Rows = Callable[[tuple[Field, ...], list[tuple[RowKind, str]]], None]
 """Takes the rows of a top-level SELECT, as rendered text, batch by batch."""

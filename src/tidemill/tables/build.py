@@ -7,6 +7,7 @@ Law: rules about a table's options are checked when it is declared; rules about 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -26,6 +27,8 @@ from tidemill.tables.options import OptionReader, in_script_order, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA
 from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
 
+_RESERVED = re.compile(r"\$\{(env|file):")
+
 CONNECTORS: Mapping[str, ConnectorDefinition] = {
     KAFKA.name: KAFKA,
     UPSERT_KAFKA.name: UPSERT_KAFKA,
@@ -42,6 +45,14 @@ def build_table(
     definition, place = _find_definition(declaration)
     reader = OptionReader(definition.name, statement.options, place, definition.advice)
     reader.accept((*FRAMEWORK_OPTIONS, *definition.options))
+    for option in statement.options:
+        if _RESERVED.search(option.value):
+            reader.error(
+                "OPT-017",
+                f"'${{env:…}}' and '${{file:…}}' are reserved and not filled in yet (option '{option.key}')",
+                option.value_span,
+                "use ${NAME} and --var NAME=VALUE",
+            )
     for column in schema.metadata:
         # A column that a sink never sees may have any key, as in Flink.
         if definition.source or not column.virtual:

@@ -8,6 +8,7 @@ import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.InvalidOffsetException;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -72,7 +73,12 @@ final class Cursor implements AutoCloseable {
 
   @Override
   public void close() {
-    consumer.close(Duration.ZERO);
+    try {
+      consumer.close(Duration.ZERO);
+    } catch (KafkaException e) {
+      // Interrupted with its task; there is nothing left that could be lost.
+      LOG.debug("consumer of {} closed with an error", tp, e);
+    }
   }
 
   private void drop() {

@@ -2,6 +2,8 @@ package io.tidemill.state;
 
 import java.util.Arrays;
 import java.util.Iterator;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
@@ -20,6 +22,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   /** Below this many rows a key, the table costs more than the rows it saves. */
   private static final double WORTHWHILE = 1.1;
 
+  /** How many groups an operator's last table held, so that its next one need not grow step by step. */
+  private static final Map<AggregateSpec, Integer> LAST_SIZES = new ConcurrentHashMap<>();
+
+  private final AggregateSpec spec;
   private final Iterator<Tuple2<byte[], byte[]>> rows;
   private final Accumulators accumulators;
   private final Accumulator[] all;
@@ -29,11 +35,11 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private long deltas;
 
   // Group i has hash hashes[i], its key ends at ends[i] in `keys`, and its accumulators are groups.at(i).
-  private int capacity = 1024;
-  private final ByteWriter keys = new ByteWriter(32 * capacity);
-  private int[] ends = new int[capacity];
-  private long[] hashes = new long[capacity];
-  private int[] slots = new int[2 * capacity];
+  private int capacity;
+  private final ByteWriter keys;
+  private int[] ends;
+  private long[] hashes;
+  private int[] slots;
   private final Group groups;
   private int size;
   private int[] order = {};
@@ -41,12 +47,18 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private boolean combining = true;
 
   Combiner(AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task) {
+    this.spec = spec;
     this.rows = rows;
     this.accumulators = new Accumulators(spec, arguments);
     this.all = accumulators.all.toArray(Accumulator[]::new);
-    this.groups = accumulators.newGroups(capacity);
     this.arguments = new UnsafeRow(arguments.size());
     this.task = task;
+    this.capacity = 2 * Integer.highestOneBit(LAST_SIZES.getOrDefault(spec, 1) | 127);
+    this.keys = new ByteWriter(40 * capacity);
+    this.ends = new int[capacity];
+    this.hashes = new long[capacity];
+    this.slots = new int[2 * capacity];
+    this.groups = accumulators.newGroups(capacity);
   }
 
   @Override
@@ -88,6 +100,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
       taken++;
     } while (size < MAX_GROUPS && bytes + keys.size() < MAX_BYTES && rows.hasNext());
     combining = taken >= size * WORTHWHILE;
+    LAST_SIZES.put(spec, size);
     sort();
   }
 
