@@ -4,7 +4,7 @@ BIN := .venv/bin
 ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help dev kernel demo test test-fast test-jvm lint format wheel bench rewrite clean
+.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite clean
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -26,13 +26,16 @@ test-jvm: kernel           ## Tests with one Spark JVM and one broker
 	$(PYTEST) -m "spark or kafka"
 
 lint: $(ENV)     ## Ruff and strict mypy
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/docs.py --check
 
 format: $(ENV)   ## Let ruff format everything
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 rewrite: $(ENV)  ## Rewrite the golden files of data-driven tests
 	REWRITE=1 $(PYTEST) -m "not spark and not kafka" tests/sql tests/tables tests/plan
+
+docs: $(ENV)     ## Write the generated parts of docs/
+	$(BIN)/python tools/docs.py
 
 bench: kernel    ## Rows per second of decode and GROUP BY, as ratios to a raw read
 	$(BIN)/python bench/run.py

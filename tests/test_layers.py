@@ -20,9 +20,10 @@ ALLOWED = {
     "broker": set(),
     "tables": {"sql"},
     "plan": {"sql", "tables"},
-    "spark": {"sql", "tables", "plan", "formats"},
-    "session": {"sql", "tables", "plan", "spark"},
-    "cli": {"sql", "tables", "plan", "spark", "session", "broker", "formats"},
+    "spark": {"sql", "tables", "plan", "formats", "output"},
+    "output": set(),
+    "session": {"sql", "tables", "plan", "spark", "output"},
+    "cli": {"sql", "tables", "plan", "spark", "session", "broker", "output"},
     "__init__": {"session", "spark"},
 }
 FOUNDATION_RULE = {"errors": set(), "types": set(), "changelog": set()}

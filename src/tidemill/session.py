@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import Source, job_error, script_error, usage_error
+from tidemill.output import Output, TableOutput
 from tidemill.plan.environment import Environment, Job, Text, compile_script
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.tables.catalog import Connector, Table
@@ -26,7 +27,7 @@ from tidemill.tables.kafka import TopicTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidemill.spark.runner import Rows, RunningJob
+    from tidemill.spark.runner import RunningJob
 
 __all__ = ["Session"]
 
@@ -36,6 +37,7 @@ class Session:
 
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
     `master`, `checkpoint`, `bounded`: as on the command line. `settings`: Flink's keys, beating SET.
+    `output`: where the rows of a top-level SELECT go; default: a table on standard output.
     Further keyword arguments are Spark settings with underscores for dots: `spark_driver_memory="4g"`.
     """
 
@@ -49,8 +51,7 @@ class Session:
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         conf: Mapping[str, str] | None = None,
-        rows: Rows | None = None,
-        rows_style: str = "cells",
+        output: Output | None = None,
         **spark_conf: str,
     ) -> None:
         self.environment = Environment(overrides=dict(settings or {}))
@@ -62,8 +63,7 @@ class Session:
         self._variables = dict(variables or {})
         self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
         self._bounded = bounded
-        self._rows = rows
-        self._rows_style = rows_style
+        self._output = output or TableOutput()
         self._names: set[str] = set()
 
     # --- Spark -------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Session:
 
         chosen = job.settings.get("execution.checkpointing.dir")
         root = self._checkpoint or (str(chosen) if chosen else None)
-        runner = Runner(self.spark, root, self._rows, self._rows_style, self._bounded)
+        runner = Runner(self.spark, root, self._output, self._bounded)
         running = runner.start(job, self._job_name(job, name))
         self.jobs.append(running)
         return running

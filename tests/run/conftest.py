@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,6 +16,18 @@ from tidemill.broker import Broker, topics
 from tidemill.changelog import RowKind
 from tidemill.errors import JobError
 from tidemill.types import Field
+
+
+class Collected:
+    """Keeps the rows of a SELECT, values as the json format writes them."""
+
+    style: ClassVar[str] = "json"
+
+    def __init__(self, rows: list[tuple[str, Any]]) -> None:
+        self._rows = rows
+
+    def take(self, fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
+        self._rows += [(kind.symbol, json.loads(text)) for kind, text in rows]
 
 
 @dataclass
@@ -71,16 +83,12 @@ class World:
         """Run a script, bounded, to its end. `keep` resumes from this test's checkpoint."""
         given = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
 
-        def take(fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
-            self.rows += [(kind.symbol, json.loads(text)) for kind, text in rows]
-
         session = Session(
             self.spark,
             checkpoint=self.checkpoint if keep else None,
             bounded=True,
             settings=given,
-            rows=take,
-            rows_style="json",
+            output=Collected(self.rows),
         )
         with session:
             for job in session.execute(sql):

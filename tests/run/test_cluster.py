@@ -365,3 +365,28 @@ def test_a_master_that_is_none_is_refused_at_once(
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert time.monotonic() - started < 15
+
+
+def test_a_spark_that_does_not_come_up_is_told_with_the_reason(
+    script: Path, tmp_path: Path
+) -> None:
+    no_java = {"JAVA_HOME": str(tmp_path / "nowhere")}
+    done = run(TIDEMILL, "run", script, cwd=tmp_path, env=no_java)
+    assert done.returncode == 3
+    assert re.search(
+        r"SETUP-018: Spark did not start: .*/nowhere/bin/java: No such file", done.stderr
+    )
+    assert " hint: it needs Java 17 or newer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.spark
+def test_a_setting_that_spark_refuses_is_told_in_one_sentence(script: Path, tmp_path: Path) -> None:
+    wrong = "spark.sql.shuffle.partitions=many"
+    done = run(TIDEMILL, "run", script, "--conf", wrong, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "SETUP-019: Spark refuses a setting: " in done.stderr
+    assert (
+        "The value 'many' in the config \"spark.sql.shuffle.partitions\" is invalid" in done.stderr
+    )
+    assert "Traceback" not in done.stderr

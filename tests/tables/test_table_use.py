@@ -188,7 +188,7 @@ def test_a_hint_overrides_options_of_one_use() -> None:
     _, statement, schema = declare(
         "t.sql",
         "CREATE TABLE t (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 'a',"
-        " 'properties.bootstrap.servers' = 'b:1', 'format' = 'json', 'scan.parallelism' = '1')",
+        " 'properties.bootstrap.servers' = 'b:1', 'format' = 'json')",
     )
     span = Span(Source("q.sql", "/*+ OPTIONS(…) */"), 0, 17)
     hint = ast.Hint(span, "OPTIONS", (("scan.startup.mode", "earliest-offset"), ("topic", "b")))

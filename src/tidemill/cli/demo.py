@@ -38,7 +38,11 @@ _PATIENCE_SECONDS = 60
 )
 def demo(seconds: int) -> None:
     """Watch a Flink-SQL script count page views and visitors per region, on Spark and a real Kafka."""
-    say = Console(stderr=True, highlight=False).print
+    console = Console(stderr=True, highlight=False)
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True)
+
     script = Path(__file__).with_name("demo.sql")
     running = broker.find_running()
     own = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.changelog import RowKind
 from tidemill.cli.options import pairs
 from tidemill.errors import JobError, TidemillError, display_width
+from tidemill.output import JsonLines, TableOutput
 from tidemill.plan.environment import Environment, Job, Text, compile_script
 from tidemill.session import Session
 from tidemill.sql import parse_script, read_script
 from tidemill.tables import with_bootstrap
 from tidemill.tables.kafka import TopicTable
-from tidemill.types import NUMERIC_TYPES, Field
 
 if TYPE_CHECKING:
     from tidemill.broker import Broker
@@ -93,8 +91,7 @@ def run(
             bounded=bounded,
             settings=overrides,
             conf=conf,
-            rows=_Table() if output == "table" else _json_lines,
-            rows_style="cells" if output == "table" else "json",
+            output=TableOutput() if output == "table" else JsonLines(),
         )
         if broker.address:
             address = broker.address
@@ -213,9 +210,9 @@ class _Watch:
             total = (
                 " + ".join(f"{n:,} from {t}" for t, n in sorted(progress.rows_in.items())) or "0"
             )
-            say(
-                f"{end}: {job.name}: rows in {total}, rows out {progress.rows_out:,}, {progress.batches} batches"
-            )
+            out = progress.rows_out + job.printed.rows
+            batches = f"{progress.batches} batch{'es' * (progress.batches != 1)}"
+            say(f"{end}: {job.name}: rows in {total}, rows out {out:,}, {batches}")
             for what, number in sorted(job.losses().items()):
                 say(f"  dropped: {what}: {number:,}")
 
@@ -247,56 +244,6 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     finally:
         for number, old in previous.items():
             signal.signal(number, old)
-
-
-# --- SELECT --------------------------------------------------------------------------------------
-
-
-def _json_lines(fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
-    for kind, text in rows:
-        sys.stdout.write(f'{{"op":"{kind.symbol}","row":{text}}}\n')
-    sys.stdout.flush()
-
-
-class _Table:
-    """A SELECT's changelog as a table; widths are settled by the first rows."""
-
-    _WIDEST = 40
-
-    def __init__(self) -> None:
-        self._widths: dict[tuple[Field, ...], list[int]] = {}
-
-    def __call__(self, fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
-        cells = [[kind.symbol, *json.loads(text)] for kind, text in rows]
-        if fields not in self._widths:
-            if not cells:
-                return
-            head = ["op", *(f.name for f in fields)]
-            least = [2, *(12 if isinstance(f.type, NUMERIC_TYPES) else 8 for f in fields)]
-            widths = [
-                max(
-                    least[i],
-                    min(self._WIDEST, max(display_width(row[i]) for row in [head, *cells])),
-                )
-                for i in range(len(head))
-            ]
-            self._widths[fields] = widths
-            rule = "+" + "+".join("-" * (w + 2) for w in widths) + "+"
-            print(rule, self._row(head, widths), rule, sep="\n")
-        for row in cells:
-            print(self._row(row, self._widths[fields]))
-        sys.stdout.flush()
-
-    def _row(self, cells: list[str], widths: list[int]) -> str:
-        shown = []
-        for text, width in zip(cells, widths, strict=True):
-            text = text.replace("\n", "⏎")
-            if display_width(text) > width:
-                while display_width(text) > width - 1:
-                    text = text[:-1]
-                text += "…"
-            shown.append(text + " " * (width - display_width(text)))
-        return "| " + " | ".join(shown) + " |"
 
 
 # --- --local -------------------------------------------------------------------------------------

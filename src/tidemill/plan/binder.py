@@ -5,7 +5,7 @@ Column pruning happens here, as the last step, so that a scan names exactly the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -66,10 +66,20 @@ def bind_table(
         seen[definition.name.name] = definition
     key = _primary_key(statement, seen)
     columns = _columns(statement, key)
-    watermark = _watermark(statement, columns)
+    problems: list[Diagnostic] = []
+    watermark = None
+    try:
+        watermark = _watermark(statement, columns)
+    except ScriptError as error:  # the options are looked at all the same
+        problems = error.diagnostics
     schema = Schema(tuple(columns), key, watermark)
     name = statement.name.parts[-1].name
-    connector, warnings = build_table(name, statement, schema, settings)
+    try:
+        connector, warnings = build_table(name, statement, schema, settings)
+    except ScriptError as error:
+        raise ScriptError(problems + error.diagnostics) from None
+    if problems:
+        raise ScriptError(problems)
     return Table(name, schema, connector, statement.name.span), warnings
 
 
@@ -210,6 +220,7 @@ def bind_insert(statement: ast.Insert, catalog: Catalog) -> nodes.Sink:
     if statement.hints:
         raise not_yet("hints on the target of INSERT", statement.hints[0].span)
     check_insert(target, statement.target.span)
+    _refuse_header_list(target, target.schema.writable, statement.target.span)
     query = _Binder(catalog).query(statement.query)
     return nodes.Sink(target, prune(_fit(statement, query, target)), statement.target.span)
 
@@ -535,11 +546,17 @@ class _Binder:
         return scan(found, reference.span)
 
 
+def _refuse_header_list(table: Table, columns: Iterable[Column], span: Span) -> None:
+    if any(isinstance(c, Metadata) and c.key == "header-list" for c in columns):
+        raise not_yet(f"the metadata 'header-list' of table '{table.name}'", span)
+
+
 def scan(table: Table, span: Span) -> nodes.Node:
     """A table with all its columns: what is stored, then what is computed from it."""
     schema = table.schema
     if isinstance(table.connector, UpsertKafkaTable):
         raise not_yet(f"reading the upsert-kafka table '{table.name}'", span)
+    _refuse_header_list(table, schema.columns, span)
     stored = tuple(c.name for c in schema.columns if not isinstance(c, Computed))
     node: nodes.Node = nodes.Scan(table, stored)
     if len(stored) == len(schema.columns):

@@ -104,14 +104,16 @@ def create_spark(master: str | None = None, conf: Mapping[str, str] | None = Non
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
+    launch = _QuietLaunch()
     try:
-        with _quiet_launch():
+        with launch:
             spark = builder.getOrCreate()
     except (Py4JError, PySparkException) as error:
+        # A JVM that did not even come up has said why on stderr.
         raise job_error(
             "SETUP-018",
-            f"Spark did not start on '{master}': {_reason(error)}",
-            f"the whole story is in {log_file()}",
+            f"Spark did not start: {launch.first_words() or _first_line(error)}",
+            f"it needs Java 17 or newer, in JAVA_HOME or on the PATH; its log is {log_file()}",
         ) from error
     return attach(spark, conf)
 
@@ -169,7 +171,7 @@ def _is_on_loopback(master: str) -> bool:
     return master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 
-def _reason(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     return text.strip().partition("\n")[0] or type(error).__name__
 
@@ -194,12 +196,13 @@ def attach(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkS
         context.pythonExec = python
     if not is_local:
         context.addPyFile(str(_package_zip()))
+    given = {k: v for k, v in (conf or {}).items() if k.startswith("spark.sql.")}
     own = spark.newSession()
-    for key, value in SESSION_SETTINGS.items():
-        own.conf.set(key, (conf or {}).get(key, value))
-    for key, value in (conf or {}).items():
-        if key.startswith("spark.sql."):
+    try:
+        for key, value in (SESSION_SETTINGS | given).items():
             own.conf.set(key, value)
+    except PySparkException as error:
+        raise usage_error("SETUP-019", f"Spark refuses a setting: {_first_line(error)}") from error
     return own
 
 
@@ -253,16 +256,23 @@ def _package_zip() -> Path:
     return target
 
 
-class _quiet_launch:
+class _QuietLaunch:
     """JVM notices at start-up ("Using incubator modules") are not for the user's terminal."""
 
     def __enter__(self) -> None:
         sys.stderr.flush()
         self._kept = os.dup(2)
         target = os.open(log_file(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._start = os.fstat(target).st_size
         os.dup2(target, 2)
         os.close(target)
 
     def __exit__(self, *exc: object) -> None:
         os.dup2(self._kept, 2)
         os.close(self._kept)
+
+    def first_words(self) -> str | None:
+        """The first line that the launch wrote, unless it is only a warning."""
+        said = log_file().read_bytes()[self._start :].decode(errors="replace")
+        lines = [line for line in said.splitlines() if line and "WARN" not in line]
+        return lines[0] if lines else None

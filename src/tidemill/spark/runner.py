@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +23,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tidemill.changelog import RowKind
 from tidemill.errors import Diagnostic, JobError, job_error
+from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.modes import Modes
@@ -35,15 +36,11 @@ from tidemill.spark.source import topics_spec
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
-from tidemill.types import Field
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 CONNECT_TIMEOUT_MS = 8_000
-
-Rows = Callable[[tuple[Field, ...], list[tuple[RowKind, str]]], None]
-"""Takes the rows of a top-level SELECT, as rendered text, batch by batch."""
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -70,6 +67,16 @@ class _Counter:
 
 
 @dataclass
+class Printed:
+    """Rows that a job has printed; Spark does not count them."""
+
+    rows: int = 0
+
+    def add(self, number: int) -> None:
+        self.rows += number
+
+
+@dataclass
 class RunningJob:
     job: Job
     name: str
@@ -77,6 +84,7 @@ class RunningJob:
     checkpoint: str
     kafka_sources: int
     dropped: Any
+    printed: Printed
     spark: SparkSession
 
     def is_ready(self) -> bool:
@@ -193,8 +201,7 @@ class Runner:
 
     spark: SparkSession
     checkpoint_root: str | None = None
-    rows: Rows | None = None
-    rows_style: str = "cells"
+    output: Output = field(default_factory=TableOutput)
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
 
@@ -211,7 +218,8 @@ class Runner:
             return lowering.lower(root.input)
 
         frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
-        writer = self._writer(job, frames)
+        printed = Printed()
+        writer = self._writer(job, frames, printed)
         writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
         if ends_by_itself(job, self.bounded):
             writer = writer.trigger(availableNow=True)
@@ -222,7 +230,7 @@ class Runner:
         query = writer.start()
         sources = sum(is_source for _, is_source in _kafka_tables(job))
         return RunningJob(
-            job, f"{name}/{job.target}", query, checkpoint, sources, dropped, self.spark
+            job, f"{name}/{job.target}", query, checkpoint, sources, dropped, printed, self.spark
         )
 
     def checkpoint(self, job: Job, name: str) -> str:
@@ -274,7 +282,7 @@ class Runner:
         path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
-    def _writer(self, job: Job, frames: list[DataFrame]) -> Any:
+    def _writer(self, job: Job, frames: list[DataFrame], printed: Printed) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
@@ -293,13 +301,15 @@ class Runner:
         if isinstance(root, nodes.Sink):
             assert isinstance(root.table.connector, PrintTable)
             lines = rendered(frames[0], root.input.columns, "row")
-            return lines.writeStream.foreachBatch(_Printer(root.table.connector))
-        assert self.rows is not None
-        take, fields = self.rows, root.columns
-        lines = rendered(frames[0], fields, self.rows_style)
+            return lines.writeStream.foreachBatch(_Printer(root.table.connector, printed))
+        output, fields = self.output, root.columns
+        lines = rendered(frames[0], fields, output.style)
 
         def deliver(batch: DataFrame, _: int) -> None:
-            take(fields, [(RowKind(r[0]), r[1]) for r in batch.collect()])
+            rows = [(RowKind(r[0]), r[1]) for r in batch.collect()]
+            printed.add(len(rows))
+            with _PRINTING:
+                output.take(fields, rows)
 
         return lines.writeStream.foreachBatch(deliver)
 
@@ -330,13 +340,16 @@ _PRINTING = threading.Lock()
 class _Printer:
     """The `print` sink: on the driver, one line per row."""
 
-    def __init__(self, table: PrintTable) -> None:
+    def __init__(self, table: PrintTable, printed: Printed) -> None:
+        self._printed = printed
         self._prefix = f"{table.identifier}> " if table.identifier else ""
         self._to_stderr = table.standard_error
 
     def __call__(self, batch: DataFrame, _: int) -> None:
         stream: IO[str] = sys.stderr if self._to_stderr else sys.stdout
+        rows = batch.collect()
+        self._printed.add(len(rows))
         with _PRINTING:
-            for kind, text in batch.collect():
+            for kind, text in rows:
                 stream.write(f"{self._prefix}{RowKind(kind).symbol}{text}\n")
             stream.flush()

@@ -354,7 +354,11 @@ DISCOVERY_INTERVAL = Option(
     timedelta(minutes=5),
 )
 SCAN_PARALLELISM = Option(
-    "scan.parallelism", PARALLELISM, "Parallelism of the source.", since="4.0"
+    "scan.parallelism",
+    PARALLELISM,
+    "Parallelism of the source.",
+    since="4.0",
+    pending="one task reads each Kafka partition",
 )
 SINK_PARTITIONER = Option(
     "sink.partitioner",
@@ -363,7 +367,12 @@ SINK_PARTITIONER = Option(
     " `round-robin` (as default; only without a key).",
     "default",
 )
-SINK_PARALLELISM = Option("sink.parallelism", PARALLELISM, "Number of writers.")
+SINK_PARALLELISM = Option(
+    "sink.parallelism",
+    PARALLELISM,
+    "Number of writers.",
+    pending="each task of the operator before the sink has a writer",
+)
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
     enum_of(DeliveryGuarantee),
@@ -781,6 +790,13 @@ def _read_partitioner(reader: OptionReader) -> str:
             f"Could not find and instantiate partitioner class '{name}'",
             span,
             "classes are not supported yet; use 'default', 'fixed' or 'round-robin'",
+        )
+    elif name == "fixed":
+        reader.warn(
+            "OPT-008",
+            "the partitioner 'fixed' is accepted but has no effect yet",
+            span,
+            "records go to partitions by the hash of their key, as with 'default'",
         )
     return name
 
