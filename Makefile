@@ -41,7 +41,7 @@ bench: kernel    ## Rows per second of decode and GROUP BY, as ratios to a raw r
 	$(BIN)/python bench/run.py
 
 wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside
-	$(BIN)/python -m build --wheel --outdir dist .
+	rm -rf build && $(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:           ## Remove what the build made (not the per-user cache)
 	rm -rf .venv build dist src/tidemill/jars kernel/build src/*.egg-info

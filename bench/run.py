@@ -78,6 +78,7 @@ def raw_read(session: Session) -> Any:
     spec = {
         "table": "orders",
         **topics_spec(table.connector),  # type: ignore[arg-type]
+        "columns": ["value"],
         "startup": {"mode": "earliest-offset"},
         "bounded": {"mode": "latest-offset"},
         "discoveryIntervalMs": 0,

@@ -58,6 +58,7 @@ class Session:
         self.jobs: list[RunningJob] = []
         self._given = spark
         self._spark: SparkSession | None = None
+        self._owns_spark = False
         self._master = master
         self._checkpoint = None if checkpoint is None else str(checkpoint)
         self._variables = dict(variables or {})
@@ -72,11 +73,13 @@ class Session:
     def spark(self) -> SparkSession:
         """The SparkSession that jobs run in; starting it takes a few seconds."""
         if self._spark is None:
-            from tidemill.spark.engine import attach, create_spark
+            from tidemill.spark.engine import attach, create_spark, is_running
 
             if self._given is not None:
                 self._spark = attach(self._given, self._conf)
             else:
+                # In a notebook another Spark may be running: it is shared, and outlives this session.
+                self._owns_spark = not is_running()
                 self._spark = create_spark(self._master, self._conf)
         return self._spark
 
@@ -85,7 +88,7 @@ class Session:
         for job in self.jobs:
             if job.is_active:
                 job.stop()
-        if self._spark is not None and self._given is None:
+        if self._spark is not None and self._owns_spark:
             self._spark.stop()
         self._spark = None
 

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -85,6 +86,11 @@ def log_file() -> Path:
             "TIDEMILL_LOG", str(Path(tempfile.mkdtemp(prefix="tidemill-")) / "spark.log")
         )
     )
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark already."""
+    return SparkContext._active_spark_context is not None
 
 
 # --- starting ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tidemill.changelog import RowKind
-from tidemill.errors import Diagnostic, JobError, job_error
+from tidemill.errors import Diagnostic, JobError, job_error, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
@@ -32,7 +32,7 @@ from tidemill.spark.faults import diagnose
 from tidemill.spark.lower import Lowering
 from tidemill.spark.progress import as_reports
 from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
-from tidemill.spark.source import topics_spec
+from tidemill.spark.source import kafka_spec, topics_spec
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -41,6 +41,8 @@ DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 CONNECT_TIMEOUT_MS = 8_000
+SMALL_RECORD_BYTES = 4096
+ARROW_BATCH_BYTES = "64m"
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -209,6 +211,7 @@ class Runner:
         checkpoint = self.checkpoint(job, name)
         self._configure(job, checkpoint)
         check_tables(self.spark, job)
+        self._size_batches(job)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
         max_rows = TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
@@ -235,6 +238,12 @@ class Runner:
 
     def checkpoint(self, job: Job, name: str) -> str:
         if self.checkpoint_root is None:
+            if not self.spark.sparkContext.master.startswith("local"):
+                raise usage_error(
+                    "RUN-031",
+                    "a job on a cluster needs a checkpoint directory that all its machines see",
+                    "give --checkpoint, for example hdfs:///tidemill/checkpoints",
+                )
             return Path(tempfile.mkdtemp(prefix="tidemill-checkpoint-")).as_uri()
         root = self.checkpoint_root
         if "://" not in root and not root.startswith("file:"):
@@ -257,6 +266,19 @@ class Runner:
         cores = self.spark.sparkContext.defaultParallelism
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
+
+    def _size_batches(self, job: Job) -> None:
+        """Arrow batches are cut by rows. Cutting them by bytes as well makes Spark measure after every row, which costs
+        a quarter of the decoding rate, so that is done only where records are large, or not known yet."""
+        admin = self.spark._jvm.io.tidemill.kafka.Admin
+        sizes = [
+            int(admin.recordBytes(json.dumps(kafka_spec(table, [], None)), CONNECT_TIMEOUT_MS))
+            for table, is_source in _kafka_tables(job)
+            if is_source
+        ]
+        small = all(0 < size <= SMALL_RECORD_BYTES for size in sizes)
+        limit = str(2**31 - 1) if small else ARROW_BATCH_BYTES
+        self.spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", limit)
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +44,10 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
 Count = Callable[[str, int], None]
 
 
-def kafka_spec(table: Table, max_rows_per_batch: int | None) -> dict[str, Any]:
-    """The kernel source's JSON spec."""
+def kafka_spec(
+    table: Table, columns: Sequence[str], max_rows_per_batch: int | None
+) -> dict[str, Any]:
+    """The kernel source's JSON spec. Spark prunes no columns of a streaming scan, so they are named here."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
     startup, bounded = connector.effective_startup, connector.bounded
@@ -53,6 +55,7 @@ def kafka_spec(table: Table, max_rows_per_batch: int | None) -> dict[str, Any]:
     return {
         "table": table.name,
         **topics_spec(connector),
+        "columns": list(columns),
         "startup": _position(startup),
         "bounded": _position(bounded),
         "discoveryIntervalMs": int(interval.total_seconds() * 1000) if interval else 0,
@@ -96,9 +99,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: (key?, value, topic, partition, offset…) → (physical…, kernel columns…)."""
+    """Records to rows, in a Python worker: (key?, value, topic?, partition, offset…) → (physical…, kernel columns…)."""
 
     table: str
+    topic: str | None
+    """The table's only topic; None when each record says its own."""
     value: Side
     key: Side | None
     kept: tuple[str, ...]
@@ -133,9 +138,10 @@ class Decode:
             raise self._fault(decoded.bad[0], side, batch)
 
     def _fault(self, bad: BadRecord, side: Side, batch: pa.RecordBatch) -> RecordFault:
-        topic, partition, offset = (
-            batch.column(name)[bad.index].as_py() for name in ("topic", "partition", "offset")
+        partition, offset = (
+            batch.column(name)[bad.index].as_py() for name in ("partition", "offset")
         )
+        topic = self.topic or batch.column("topic")[bad.index].as_py()
         place = f"table '{self.table}', topic '{topic}', partition {partition}, offset {offset}"
         where = f", field '{bad.field}'" if bad.field else ""
         return RecordFault(
@@ -187,9 +193,6 @@ def read_kafka(
     table, schema = scan.table, scan.table.schema
     connector = table.connector
     assert isinstance(connector, TopicTable)
-    spec = json.dumps(kafka_spec(table, max_rows_per_batch))
-    records = spark.readStream.format("tidemill-kafka").option("spec", spec).load()
-
     wanted = [schema.column(n) for n in scan.names]
     physical = [c.name for c in wanted if isinstance(c, Physical)]
     # A column that is in key and value comes from the value, as in Flink.
@@ -222,10 +225,15 @@ def read_kafka(
     output = s.StructType(
         [*spark_schema(decoded).fields, *(s.StructField(k, kernel_types[k]) for k in kept)]
     )
-    read = ["value", "topic", "partition", "offset", *(["key"] if key else [])]
+    # The address of a record is for messages only; a topic's name per row would cost more than all else.
+    topic = connector.topics[0] if connector.has_one_topic else None
+    read = ["value", "partition", "offset"]
+    read += [*(["key"] if key else []), *([] if topic else ["topic"])]
     read += [k for k in kept if k not in read]
-    decode = Decode(table.name, value, key, tuple(kept), tuple(output.fieldNames()), count)
-    rows = map_in_arrow(records.select(*read), decode, output)
+    decode = Decode(table.name, topic, value, key, tuple(kept), tuple(output.fieldNames()), count)
+    spec = json.dumps(kafka_spec(table, read, max_rows_per_batch))
+    records = spark.readStream.format("tidemill-kafka").option("spec", spec).load()
+    rows = map_in_arrow(records, decode, output)
 
     place = {c: f"p{i}" for i, c in enumerate([*from_key, *from_value])}
     chosen = []

@@ -13,8 +13,8 @@ import scala.Tuple2;
  * row. In: packed (key, arguments). Out: packed (key, delta), in the order of the keys' hashes, which is the order that
  * Spark will sort them into: it then finds long runs and only merges.
  *
- * <p>Memory is bounded by flushing: at {@link #MAX_GROUPS} keys or {@link #MAX_BYTES} of keys and values the deltas leave
- * and the table starts anew. A task whose keys turn out to be nearly all different stops looking for repeats.
+ * <p>Memory is bounded by flushing: at {@link #MAX_GROUPS} keys or {@link #MAX_BYTES} of keys and values the deltas
+ * leave and the table starts anew. A task whose keys turn out to be nearly all different stops looking for repeats.
  */
 final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   static final int MAX_GROUPS = 1 << 18;
@@ -152,7 +152,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     }
   }
 
-  /** Orders the groups by the upper bits of their hashes, taken as unsigned; the lower ones make room for the number. */
+  /** Orders the groups by the upper bits of their hashes, unsigned; the lower bits make room for the number. */
   private void sort() {
     long[] tagged = new long[size];
     long numbers = MAX_GROUPS - 1;

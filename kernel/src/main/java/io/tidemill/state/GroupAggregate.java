@@ -2,6 +2,7 @@ package io.tidemill.state;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.streaming.MapState;
@@ -41,7 +43,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Law: what leaves for a key is a function of the rows that came for it, not of how map tasks and shuffles cut and
  * ordered them, so that a replayed batch gives the same rows in the same order.
  */
-final class GroupAggregate extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
+final class GroupAggregate
+    extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
   static final String KIND = "_kind";
   private static final int STATE_VERSION = 1;
   private static final byte INSERT = 0;
@@ -253,8 +256,7 @@ final class GroupAggregate extends StatefulProcessor<byte[], Tuple2<byte[], byte
       reader.over(delta);
       tagged.add(new Tagged(reader.readVarint(), reader.readVarint(), delta, reader.position()));
     }
-    tagged.sort(
-        java.util.Comparator.comparingLong(Tagged::task).thenComparingLong(Tagged::number));
+    tagged.sort(Comparator.comparingLong(Tagged::task).thenComparingLong(Tagged::number));
     for (Tagged next : tagged) {
       merge(reader.over(next.delta(), next.from(), next.delta().length - next.from()));
     }
@@ -286,7 +288,6 @@ final class GroupAggregate extends StatefulProcessor<byte[], Tuple2<byte[], byte
 
   private int kindOffset() {
     int fields = spec.aggregates().size() + 1;
-    return org.apache.spark.sql.catalyst.expressions.UnsafeRow.calculateBitSetWidthInBytes(fields)
-        + 8 * (fields - 1);
+    return UnsafeRow.calculateBitSetWidthInBytes(fields) + 8 * (fields - 1);
   }
 }
