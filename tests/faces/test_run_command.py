@@ -48,7 +48,7 @@ def test_a_first_script_needs_no_topic(tidemill: Command) -> None:
     assert "accepted, without effect here: state.backend" in shown
     assert "did you mean 'table.dml-sync'?" in shown
     assert "no --checkpoint" in shown
-    assert "done: job/select: rows in 5" in shown
+    assert "done: job/select: rows in 5 from gen, rows out 1, 1 batch\n" in shown
     assert "Traceback" not in shown
     assert "WARN" not in shown
 

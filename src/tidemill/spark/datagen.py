@@ -21,9 +21,12 @@ AT_ONCE = 1_000_000_000
 """A rate that does not hold anything up."""
 
 
-def datagen_spec(rows_per_second: int, number_of_rows: int | None, partitions: int | None) -> str:
+def datagen_spec(
+    table: str, rows_per_second: int, number_of_rows: int | None, partitions: int | None
+) -> str:
     return json.dumps(
         {
+            "table": table,
             "rowsPerSecond": rows_per_second,
             "numberOfRows": number_of_rows,
             "partitions": partitions or 1,
@@ -34,7 +37,9 @@ def datagen_spec(rows_per_second: int, number_of_rows: int | None, partitions: i
 def read_datagen(spark: SparkSession, scan: nodes.Scan) -> DataFrame:
     connector = scan.table.connector
     assert isinstance(connector, DatagenTable)
-    spec = datagen_spec(connector.rows_per_second, connector.total_rows, connector.scan_parallelism)
+    spec = datagen_spec(
+        scan.table.name, connector.rows_per_second, connector.total_rows, connector.scan_parallelism
+    )
     rows = spark.readStream.format("tidemill-datagen").option("spec", spec).load()
     made = {field.name: field for field in connector.fields}
     columns = [

@@ -58,7 +58,7 @@ class Lowering:
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""
-        spec = datagen_spec(AT_ONCE, len(node.rows), 1)
+        spec = datagen_spec("VALUES", AT_ONCE, len(node.rows), 1)
         ids = self.spark.readStream.format("tidemill-datagen").option("spec", spec).load()
         columns = []
         for i, column in enumerate(node.fields):

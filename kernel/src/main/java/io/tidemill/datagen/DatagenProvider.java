@@ -28,9 +28,11 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
 
   /**
    * @param numberOfRows null for no end
+   * @param table whose rows these are, for messages
    * @param partitions into how many tasks a batch is split, 2 if null
    */
-  record Spec(long rowsPerSecond, Long numberOfRows, Integer partitions, Long maxRowsPerBatch) {
+  record Spec(
+      String table, long rowsPerSecond, Long numberOfRows, Integer partitions, Long maxRowsPerBatch) {
     Spec {
       partitions = partitions == null ? 2 : partitions;
       if (rowsPerSecond <= 0 || partitions <= 0) {

@@ -146,7 +146,7 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
 
   @Override
   public String toString() {
-    return "tidemill-datagen";
+    return "tidemill-datagen[" + spec.table() + "]";
   }
 
   private long due(long from) {
