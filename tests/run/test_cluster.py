@@ -367,6 +367,7 @@ def test_a_master_that_is_none_is_refused_at_once(
     assert time.monotonic() - started < 15
 
 
+@pytest.mark.spark
 def test_a_spark_that_does_not_come_up_is_told_with_the_reason(
     script: Path, tmp_path: Path
 ) -> None:

@@ -22,10 +22,10 @@ from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault
-from tidemill.spark.types import spark_schema
+from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Metadata, Physical, Table
 from tidemill.tables.kafka import TopicTable
-from tidemill.types import Field, SqlType
+from tidemill.types import Field
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +99,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: (key?, value, topic?, partition, offset…) → (physical…, kernel columns…)."""
+    """Records to rows, in a Python worker: (key?, value, topic?, partition, offset…) → (c0, c1, …)."""
 
     table: str
     topic: str | None
@@ -108,7 +108,8 @@ class Decode:
     key: Side | None
     kept: tuple[str, ...]
     """Kernel columns that metadata columns are made of."""
-    names: tuple[str, ...]
+    order: tuple[int, ...]
+    """Of the key's columns, then the value's, then the kept ones: which makes c0, which c1, and so on."""
     count: Count = field(hash=False, compare=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,6 +117,7 @@ class Decode:
 
         value_decoder = self.value.decoder()
         key_decoder = self.key.decoder() if self.key else None
+        names = [column_name(i) for i in range(len(self.order))]
         for batch in batches:
             value = value_decoder.decode(batch.column("value"))
             self._check(value, self.value, batch)
@@ -129,7 +131,7 @@ class Decode:
             for name in self.kept:
                 column = batch.column(name)
                 columns.append(column if origin is None else column.take(origin))
-            yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
+            yield pa.RecordBatch.from_arrays([columns[i] for i in self.order], names=names)
 
     def _check(self, decoded: Decoded, side: Side, batch: pa.RecordBatch) -> None:
         for name, number in decoded.dropped.items():
@@ -193,7 +195,8 @@ def read_kafka(
     table, schema = scan.table, scan.table.schema
     connector = table.connector
     assert isinstance(connector, TopicTable)
-    wanted = [schema.column(n) for n in scan.names]
+    column_types = {c.name: c.type for c in schema.columns}
+    wanted = [c for n in scan.names if (c := schema.column(n)) is not None]
     physical = [c.name for c in wanted if isinstance(c, Physical)]
     # A column that is in key and value comes from the value, as in Flink.
     in_value = {column: name for column, name in connector.value_columns}
@@ -214,45 +217,53 @@ def read_kafka(
             tuple(in_key[c] for c in physical if c in in_key),
             connector.key_format.prefix,
         )
-    from_key = [c for c in physical if c in in_key] if key else []
-    from_value = [c for c in physical if c in in_value]
+    decoded = [c for c in physical if c in in_key] + [c for c in physical if c in in_value]
     kept = sorted({KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata)})
-    if not (from_key or from_value or kept):
+    if not wanted:
         kept = ["partition"]  # a batch without columns would lose its number of rows
-    types: dict[str, SqlType] = {c.name: c.type for c in schema.columns}
-    kernel_types = dict(KERNEL_COLUMNS.values())
-    decoded = [Field(f"p{i}", types[c]) for i, c in enumerate([*from_key, *from_value])]
-    output = s.StructType(
-        [*spark_schema(decoded).fields, *(s.StructField(k, kernel_types[k]) for k in kept)]
-    )
     # The address of a record is for messages only; a topic's name per row would cost more than all else.
     topic = connector.topics[0] if connector.has_one_topic else None
     read = ["value", "partition", "offset"]
     read += [*(["key"] if key else []), *([] if topic else ["topic"])]
     read += [k for k in kept if k not in read]
-    decode = Decode(table.name, topic, value, key, tuple(kept), tuple(output.fieldNames()), count)
     spec = json.dumps(kafka_spec(table, read, max_rows_per_batch))
     records = spark.readStream.format("tidemill-kafka").option("spec", spec).load()
+
+    made = [*decoded, *kept]
+    sources = [
+        KERNEL_COLUMNS[c.key][0] if isinstance(c, Metadata) else c.name for c in wanted
+    ] or kept
+    # A kernel column may be called like a physical one.
+    order = tuple(
+        made.index(name, len(decoded) if is_kernel else 0)
+        for name, is_kernel in zip(
+            sources, [isinstance(c, Metadata) for c in wanted] or [True], strict=True
+        )
+    )
+    kernel_types = dict(KERNEL_COLUMNS.values())
+    types = [
+        kernel_types[name] if at >= len(decoded) else spark_type(column_types[name])
+        for name, at in zip(sources, order, strict=True)
+    ]
+    output = s.StructType([s.StructField(column_name(i), x) for i, x in enumerate(types)])
+    decode = Decode(table.name, topic, value, key, tuple(kept), order, count)
     rows = map_in_arrow(records, decode, output)
+    casts = {
+        i: cast
+        for i, c in enumerate(wanted)
+        if isinstance(c, Metadata) and (cast := _cast(c, connector, i))
+    }
+    # Every projection copies the rows once more, so there is none without need.
+    return (
+        rows.withColumns({column_name(i): f.expr(cast) for i, cast in casts.items()})
+        if casts
+        else rows
+    )
 
-    place = {c: f"p{i}" for i, c in enumerate([*from_key, *from_value])}
-    chosen = []
-    for index, column in enumerate(wanted):
-        if isinstance(column, Metadata):
-            expression = _metadata(column, connector)
-        else:
-            assert column is not None
-            expression = place[column.name]
-        chosen.append(f.expr(expression).alias(column_name(index)))
-    return rows.select(*chosen) if chosen else rows
 
-
-def _metadata(column: Metadata, connector: TopicTable) -> str:
-    """The kernel's column, cast to the type that the table declares."""
-    name, _ = KERNEL_COLUMNS[column.key]
+def _cast(column: Metadata, connector: TopicTable, index: int) -> str | None:
+    """From the metadata's own type to the type that the table declares."""
     source = connector.metadata_keys[column.key].read_type
     if source.same(column.type):
-        return name
-    placeholder = column_name(0)
-    text = to_sql(Call(column.type, "CAST", (Input(source, 0, name),)))
-    return text.replace(placeholder, name)
+        return None
+    return to_sql(Call(column.type, "CAST", (Input(source, index, column.name),)))
