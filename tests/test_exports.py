@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tidemill
 from tidemill.errors import TidemillError
 from tidemill.session import Session
@@ -66,3 +68,10 @@ def test_members_of_session_are_documented() -> None:
     assert members >= INTERNAL
     for name in members - INTERNAL:
         assert re.search(rf"`{name}\b", PAGE), name
+
+
+def test_a_misspelt_argument_of_session_is_not_taken_for_a_setting() -> None:
+    from tidemill import Session
+
+    with pytest.raises(TypeError, match="checkpiont"):
+        Session(checkpiont="/tmp/x")

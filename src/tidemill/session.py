@@ -62,6 +62,11 @@ class Session:
         self._master = master
         self._checkpoint = None if checkpoint is None else str(checkpoint)
         self._variables = dict(variables or {})
+        strange = [k for k in spark_conf if not k.startswith("spark_")]
+        if strange:
+            raise TypeError(
+                f"Session() has no argument '{strange[0]}'; Spark's settings start with spark_"
+            )
         self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
         self._bounded = bounded
         self._output = output or TableOutput()

@@ -262,7 +262,11 @@ spark = (
     .getOrCreate()
 )
 taken = []
-session = Session(spark, bounded=True, rows=lambda fields, rows: taken.extend(t for _, t in rows), rows_style="json")
+class Taken:
+    style = "json"
+    def take(self, fields, rows):
+        taken.extend(t for _, t in rows)
+session = Session(spark, bounded=True, output=Taken())
 (job,) = session.execute({DATAGEN!r} + "SELECT COUNT(*) AS c, SUM(n) AS s FROM numbers")
 job.wait()
 print(job.failure(), taken)
