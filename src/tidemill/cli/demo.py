@@ -4,7 +4,10 @@ the upsert-kafka manual, and a table of its result, which is read from the targe
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -54,14 +57,22 @@ def demo(seconds: int) -> None:
     finally:
         if own is not None:
             own.stop()
-    again = "tidemill broker start --detach\n  " if own is not None else ""
-    say(
-        f"\nThe script was:\n[dim]{escape(script.read_text(encoding='utf-8').rstrip())}[/dim]\n\nWhat to try next:\n"
-        f"  {again}tidemill topic read {_TARGET} --from-beginning   # the result: one record per change\n"
-        f"  tidemill topic read {_SOURCE} --from-beginning | head    # what went in\n"
-        "  tidemill run --local my.sql                              # a script of yours, on this Kafka\n"
-        "  tidemill check my.sql                                    # is it right? answers at once"
-    )
+    # Whoever came here by `make demo` has the command in .venv only.
+    command = "tidemill" if shutil.which("tidemill") else os.path.relpath(sys.argv[0])
+    hints = [
+        (f"{command} topic read {_TARGET} --from-beginning", "the result: one record per change"),
+        (f"{command} topic read {_SOURCE} --from-beginning | head", "what went in"),
+        (f"{command} run --local my.sql", "a script of yours, on this Kafka"),
+        (f"{command} check my.sql", "is it right? answers at once"),
+    ]
+    if own is not None:
+        hints.insert(
+            0, (f"{command} broker start --detach", "the Kafka of this demo, with its topics")
+        )
+    width = max(len(text) for text, _ in hints)
+    shown = "\n".join(f"  {text:{width}}   # {about}" for text, about in hints)
+    script_text = escape(script.read_text(encoding="utf-8").rstrip())
+    say(f"\nThe script was:\n[dim]{script_text}[/dim]\n\nWhat to try next:\n{shown}")
 
 
 def _run(bootstrap: str, script: Path, seconds: int) -> None:
@@ -116,8 +127,8 @@ def _show(
 
 
 def _board(board: dict[str, tuple[int, int]], left: float) -> Table:
-    title = f"topic {_TARGET}" + (f"   ({left:.0f} s left)" if left > 0 else "")
-    table = Table("user_region", title=title, title_justify="left")
+    caption = f"{left:.0f} s left" if left > 0 else None
+    table = Table("user_region", title=f"topic {_TARGET}", caption=caption, title_justify="left")
     table.add_column("pv", justify="right", min_width=8)
     table.add_column("uv", justify="right", min_width=8)
     for region, (views, visitors) in sorted(board.items()):
