@@ -299,3 +299,22 @@ def test_a_table_is_a_streaming_dataframe(world: World) -> None:
         )
         query.awaitTermination()
     assert [tuple(r) for r in rows] == [(2, 3, 30, 0)]
+
+
+def test_settings_of_the_script_choose_checkpoint_parallelism_and_rhythm(world: World) -> None:
+    source, target = world.create({"k": "a"}, {"k": "b"}, hint="set"), world.create()
+    script = f"""
+    SET 'execution.checkpointing.dir' = '{world.checkpoint}';
+    SET 'execution.checkpointing.interval' = '1 s';
+    SET 'parallelism.default' = '3';
+    SET 'pipeline.name' = 'by-script';
+    {pageviews(world, source, target).replace("user_region", "k").replace("view_time", "at_")}
+    """.replace(
+        "user_id BIGINT, page_id BIGINT, at_ TIMESTAMP(3), ", "user_id BIGINT, at_ TIMESTAMP(3), "
+    )
+    world.run(script)
+    world.produce(source, {"k": "a"})
+    world.run(script)
+    assert sorted((r["k"], r["pv"]) for r in world.values(target)) == [("a", 1), ("a", 2), ("b", 1)]
+    state = world.checkpoint / "by-script" / "per_region" / "state" / "0"
+    assert {p.name for p in state.iterdir() if p.name.isdigit()} == {"0", "1", "2"}
