@@ -116,7 +116,7 @@ class Session:
 
     def compile(self, script: ast.Script) -> list[Job | Text]:
         """Bind every statement, without running anything."""
-        return [answer for _, answer in compile_script(script, self.environment)]
+        return compile_script(script, self.environment)
 
     def execute(self, sql: str, *, name: str = "session") -> list[RunningJob | str]:
         """Run statements; each INSERT starts a job (and waits for it under `table.dml-sync`)."""
@@ -161,9 +161,7 @@ class Session:
     def start(self, job: Job, name: str) -> RunningJob:
         from tidemill.spark.runner import Runner
 
-        chosen = job.settings.get("execution.checkpointing.dir")
-        root = self._checkpoint or (str(chosen) if chosen else None)
-        runner = Runner(self.spark, root, self._output, self._bounded)
+        runner = Runner(self.spark, self.checkpoint_root(job), self._output, self._bounded)
         running = runner.start(job, self._job_name(job, name))
         self.jobs.append(running)
         return running
@@ -172,10 +170,15 @@ class Session:
     def _job_name(job: Job, name: str) -> str:
         return str(job.settings.get("pipeline.name") or name)
 
+    def checkpoint_root(self, job: Job) -> str | None:
+        """Where checkpoints are kept: as this session was told, else as the script says; None: nowhere."""
+        chosen = job.settings.get("execution.checkpointing.dir")
+        return self._checkpoint or (str(chosen) if chosen else None)
+
     def _check_checkpoints(self, jobs: Iterable[Job], name: str) -> None:
         """Two jobs must not share a checkpoint: their state would be mixed."""
         for job in jobs:
-            if not self._checkpoint and not job.settings.get("execution.checkpointing.dir"):
+            if self.checkpoint_root(job) is None:
                 continue
             place = f"{self._job_name(job, name)}/{job.target}"
             if place in self._names:
@@ -194,12 +197,11 @@ class Session:
         from tidemill.spark.lower import Lowering, with_kind
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
 
-        source = Source("<table>", name)
         query = parse_script(Source("<table>", f"SELECT * FROM `{name.replace('`', '``')}`"), {})
         statement = query.statements[0]
         assert isinstance(statement, ast.QueryStatement)
         answer = self.environment.apply(statement)
-        assert isinstance(answer, Job), source
+        assert isinstance(answer, Job)
         root, modes = answer.roots[0], answer.modes[0]
         lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, lambda table: lambda what, n: None)
         frame = with_kind(lowering.lower(root.input))

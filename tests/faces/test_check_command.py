@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from conftest import Command
+from command import Command
 
 GOOD = "CREATE TABLE t (a INT) WITH ('connector' = 'datagen'); SELECT a FROM t;"
 

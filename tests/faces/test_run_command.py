@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 import pytest
+from command import Command
 
-from conftest import Command
 from harness.kafka import consume, fold, produce
 from tidemill.broker import Broker, topics
 

@@ -43,7 +43,7 @@ def answer(case: Case) -> str:
     except TidemillError as error:
         return str(error)
     shown = [w.render() for w in environment.warnings]
-    for _, job in answers:
+    for job in answers:
         assert isinstance(job, Job)
         for root, modes in zip(job.roots, job.modes, strict=True):
             types = ", ".join(f"{c.name} {c.type}" for c in root.input.columns)

@@ -21,9 +21,9 @@ import orjson
 import pyarrow
 import pyspark
 import pytest
+from world import World
 
 import tidemill
-from conftest import World
 from tidemill.broker import Broker
 from tidemill.errors import UsageError
 from tidemill.spark import check_version

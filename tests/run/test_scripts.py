@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from world import World
 
-from conftest import World
 from tidemill import JobError, Session
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

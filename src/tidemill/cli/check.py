@@ -33,7 +33,7 @@ def check(
         try:
             script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
             answers = compile_script(script, environment)
-            jobs = sum(isinstance(answer, Job) for _, answer in answers)
+            jobs = sum(isinstance(answer, Job) for answer in answers)
         finally:
             found += environment.warnings
     except TidemillError as error:

@@ -78,8 +78,7 @@ def demo(seconds: int) -> None:
 def _run(bootstrap: str, script: Path, seconds: int) -> None:
     console = Console()
     for topic in (_SOURCE, _TARGET):
-        if not topics.exists(bootstrap, topic):
-            topics.create(bootstrap, topic, 2, {})
+        topics.ensure(bootstrap, topic, 2)
     Console(stderr=True).print("[dim]starting Spark …[/dim]")
     stop = threading.Event()
     board: dict[str, tuple[int, int]] = {}

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tidemill.spark.progress import Progress
     from tidemill.spark.runner import RunningJob
 
-CHECKPOINT_DIR = "execution.checkpointing.dir"
 _POLL_SECONDS = 0.25
 _LOG_SECONDS = 10.0
 
@@ -77,7 +76,7 @@ def run(
     # The script is checked before anything is started for it.
     first = Environment(overrides=overrides)
     try:
-        answers = [answer for _, answer in compile_script(script, first)]
+        answers = compile_script(script, first)
     finally:
         for warning in first.warnings:
             say(warning.render())
@@ -98,7 +97,7 @@ def run(
             session.adapt_tables(lambda connector: with_bootstrap(connector, address))
             broker.create_topics(answers)
         jobs = [a for a in answers if isinstance(a, Job)]
-        if jobs and not (checkpoint or any(j.settings.get(CHECKPOINT_DIR) for j in jobs)):
+        if jobs and not any(session.checkpoint_root(j) for j in jobs):
             say(
                 "no --checkpoint: jobs start fresh and keep their progress in a temporary directory"
             )
@@ -277,8 +276,7 @@ class _Broker:
 
         assert self.address is not None
         for topic in _topics(answers):
-            if not topics.exists(self.address, topic):
-                topics.create(self.address, topic, 1, {})
+            topics.ensure(self.address, topic)
 
     def farewell(self, answers: list[Job | Text]) -> None:
         if self.address is None:

@@ -45,16 +45,23 @@ class Job:
     span: Span
 
     @property
-    def tables(self) -> list[Table]:
-        """Every table that the job reads or writes."""
+    def sources(self) -> list[Table]:
+        """The tables that the job reads, once for every scan."""
         touched = (n for root in self.roots for n in nodes.walk(root))
-        return [n.table for n in touched if isinstance(n, (nodes.Scan, nodes.Sink))]
+        return [n.table for n in touched if isinstance(n, nodes.Scan)]
+
+    @property
+    def sinks(self) -> list[Table]:
+        return [r.table for r in self.roots if isinstance(r, nodes.Sink)]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [*self.sources, *self.sinks]
 
     @property
     def target(self) -> str:
         """The name that tells this job from the others of its script."""
-        names = [r.table.name for r in self.roots if isinstance(r, nodes.Sink)]
-        return "+".join(names) or "select"
+        return "+".join(t.name for t in self.sinks) or "select"
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Environment:
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings from the command line: they beat the script's SET."""
     adapt: Callable[[Connector], Connector] = lambda connector: connector
-    """What the command line asks of every table: `--local`, `--bounded`."""
+    """What the command line asks of every table: `--local`."""
     settings: dict[str, object] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     """The settings as they were written."""
@@ -222,11 +229,9 @@ class Environment:
         )
 
 
-def compile_script(
-    script: ast.Script, environment: Environment
-) -> list[tuple[ast.Statement, Job | Text]]:
+def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:
     """Apply every statement; report the mistakes of all of them in one go."""
-    found: list[tuple[ast.Statement, Job | Text]] = []
+    found: list[Job | Text] = []
     problems: list[Diagnostic] = []
     for statement in script.statements:
         try:
@@ -246,7 +251,7 @@ def compile_script(
             _remember_broken(statement, environment)
             continue
         if answer is not None:
-            found.append((statement, answer))
+            found.append(answer)
     if problems:
         raise ScriptError(_without_echoes(problems, environment))
     return found

@@ -178,20 +178,6 @@ TYPES: dict[str, t.SqlType] = {
     "TIMESTAMP_LTZ(3)": t.TimestampLtzType(precision=3),
 }
 
-NON_DETERMINISTIC_TIME = frozenset(
-    [
-        "CURRENT_TIMESTAMP",
-        "CURRENT_ROW_TIMESTAMP",
-        "NOW",
-        "PROCTIME",
-        "LOCALTIMESTAMP",
-        "CURRENT_DATE",
-        "LOCALTIME",
-        "CURRENT_TIME",
-        "UNIX_TIMESTAMP",
-    ]
-)
-
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 
 # Flink's other built-ins: known, so that the refusal can say so.

@@ -13,7 +13,7 @@ from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode, RowKind
 from tidemill.errors import Span
 from tidemill.plan.expressions import AggregateCall, Expr, Input, describe, inputs
 from tidemill.tables.catalog import Table
-from tidemill.types import Field, SqlType
+from tidemill.types import Field
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,6 @@ class Node:
 
     def describe(self) -> str:
         return type(self).__name__
-
-    @property
-    def types(self) -> tuple[SqlType, ...]:
-        return tuple(c.type for c in self.columns)
 
 
 def walk(node: Node) -> Iterator[Node]:

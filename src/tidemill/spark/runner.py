@@ -152,9 +152,12 @@ def check_tables(spark: SparkSession, job: Job) -> None:
     """Reach the brokers and find the source topics, so that a slip is told before anything runs."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
-    for table, is_source in _kafka_tables(job):
+    sources = _kafka_sources(job)
+    # Sources first: a topic that is written as well must exist all the same.
+    for table in [*sources, *job.sinks]:
         connector = table.connector
-        assert isinstance(connector, TopicTable)
+        if not isinstance(connector, TopicTable):
+            continue
         key = (connector.bootstrap_servers, connector.topics, connector.topic_pattern)
         if key in seen:
             continue
@@ -168,7 +171,7 @@ def check_tables(spark: SparkSession, job: Job) -> None:
                 raise
             raise known from None
         missing = found["missing"]
-        if is_source and (missing or not found["topics"]):
+        if table in sources and (missing or not found["topics"]):
             what = (
                 f"topic '{missing[0]}'"
                 if missing
@@ -183,15 +186,8 @@ def check_tables(spark: SparkSession, job: Job) -> None:
             )
 
 
-def _kafka_tables(job: Job) -> list[tuple[Table, bool]]:
-    found = []
-    for root in job.roots:
-        for node in nodes.walk(root):
-            if isinstance(node, nodes.Scan) and isinstance(node.table.connector, TopicTable):
-                found.append((node.table, True))
-            if isinstance(node, nodes.Sink) and isinstance(node.table.connector, TopicTable):
-                found.append((node.table, False))
-    return found
+def _kafka_sources(job: Job) -> list[Table]:
+    return [t for t in job.sources if isinstance(t.connector, TopicTable)]
 
 
 # --- starting ------------------------------------------------------------------------------------
@@ -231,7 +227,7 @@ class Runner:
             millis = int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         query = writer.start()
-        sources = sum(is_source for _, is_source in _kafka_tables(job))
+        sources = len(_kafka_sources(job))
         return RunningJob(
             job, f"{name}/{job.target}", query, checkpoint, sources, dropped, printed, self.spark
         )
@@ -273,8 +269,7 @@ class Runner:
         admin = self.spark._jvm.io.tidemill.kafka.Admin
         sizes = [
             int(admin.recordBytes(json.dumps(kafka_spec(table, [], None)), CONNECT_TIMEOUT_MS))
-            for table, is_source in _kafka_tables(job)
-            if is_source
+            for table in _kafka_sources(job)
         ]
         small = all(0 < size <= SMALL_RECORD_BYTES for size in sizes)
         limit = str(2**31 - 1) if small else ARROW_BATCH_BYTES
@@ -344,15 +339,12 @@ def _text_sink(job: Job) -> bool:
 
 def ends_by_itself(job: Job, bounded: bool) -> bool:
     """Whether every source of the job has an end; `bounded` gives one to each Kafka table."""
-    for root in job.roots:
-        for node in nodes.walk(root):
-            if not isinstance(node, nodes.Scan):
-                continue
-            match node.table.connector:
-                case TopicTable() as kafka if not (bounded or kafka.bounded.is_bounded):
-                    return False
-                case DatagenTable() as datagen if datagen.total_rows is None:
-                    return False
+    for table in job.sources:
+        match table.connector:
+            case TopicTable() as kafka if not (bounded or kafka.bounded.is_bounded):
+                return False
+            case DatagenTable() as datagen if datagen.total_rows is None:
+                return False
     return True
 
 

@@ -1,0 +1,73 @@
+"""The command as a user types it: a process of its own, its streams and its exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+COMMAND = Path(sys.executable).with_name("tidemill")
+
+
+@dataclass
+class Process:
+    """A running `tidemill`, its output in files so that no pipe can fill up."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    def stdout(self) -> str:
+        return self.out.read_text(encoding="utf-8")
+
+    def stderr(self) -> str:
+        return self.err.read_text(encoding="utf-8")
+
+    def until(self, text: str, seconds: float = 90) -> None:
+        """Wait until stderr shows a text."""
+        end = time.monotonic() + seconds
+        while not re.search(text, self.stderr()):
+            assert self.process.poll() is None, f"ended with {self.process.poll()}: {self.stderr()}"
+            assert time.monotonic() < end, f"no {text!r} in {self.stderr()}"
+            time.sleep(0.1)
+
+    def wait(self, seconds: float = 120) -> int:
+        return self.process.wait(seconds)
+
+
+@dataclass
+class Command:
+    place: Path
+    home: Path
+    started: list[Process] = field(default_factory=list)
+
+    def script(self, text: str, name: str = "job.sql") -> str:
+        path = self.place / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def start(self, *arguments: str) -> Process:
+        number = len(self.started)
+        out, err = self.place / f"out{number}", self.place / f"err{number}"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                [COMMAND, *arguments],
+                stdout=stdout,
+                stderr=stderr,
+                stdin=subprocess.DEVNULL,
+                cwd=self.place,
+                # A group of its own, so that a signal hits what a terminal's Ctrl-C would hit.
+                start_new_session=True,
+                env={**os.environ, "TIDEMILL_HOME": str(self.home)},
+            )
+        self.started.append(Process(process, out, err))
+        return self.started[-1]
+
+    def __call__(self, *arguments: str) -> Process:
+        started = self.start(*arguments)
+        started.wait()
+        return started

@@ -1,0 +1,111 @@
+"""One test's topics and scripts, and what came out of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.kafka import consume, fold, produce
+from tidemill import Session
+from tidemill.broker import Broker, topics
+from tidemill.changelog import RowKind
+from tidemill.errors import JobError
+from tidemill.types import Field
+
+
+class Collected:
+    """Keeps the rows of a SELECT, values as the json format writes them."""
+
+    style: ClassVar[str] = "json"
+
+    def __init__(self, rows: list[tuple[str, Any]]) -> None:
+        self._rows = rows
+
+    def take(self, fields: tuple[Field, ...], rows: list[tuple[RowKind, str]]) -> None:
+        self._rows += [(kind.symbol, json.loads(text)) for kind, text in rows]
+
+
+@dataclass
+class World:
+    """One test's topics, and a way to run scripts over them."""
+
+    broker: Broker
+    spark: Any
+    topic: Callable[..., str]
+    checkpoint: Path
+    rows: list[tuple[str, Any]] = field(default_factory=list)
+    losses: dict[str, int] = field(default_factory=dict)
+
+    def create(self, *records: Any, hint: str = "t", partitions: int = 1) -> str:
+        name = self.topic(hint)
+        topics.create(self.broker.bootstrap, name, partitions, {})
+        self.produce(name, *records)
+        return name
+
+    def produce(self, name: str, *records: Any) -> None:
+        if records:
+            plain = [
+                json.dumps(r) if isinstance(r, dict) and "value" not in r else r for r in records
+            ]
+            produce(self.broker.bootstrap, name, *plain)
+
+    def kafka(self, topic: str, **options: str) -> str:
+        """The WITH clause of a kafka/json table over a topic."""
+        given = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+        every = {
+            "connector": "kafka",
+            "topic": topic,
+            "properties.bootstrap.servers": self.broker.bootstrap,
+            "scan.startup.mode": "earliest-offset",
+            "format": "json",
+            **given,
+        }
+        return "WITH (" + ", ".join(f"'{k}' = '{v}'" for k, v in every.items()) + ")"
+
+    def upsert(self, topic: str, **options: str) -> str:
+        given = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+        every = {
+            "connector": "upsert-kafka",
+            "topic": topic,
+            "properties.bootstrap.servers": self.broker.bootstrap,
+            "key.format": "json",
+            "value.format": "json",
+            **given,
+        }
+        return "WITH (" + ", ".join(f"'{k}' = '{v}'" for k, v in every.items()) + ")"
+
+    def run(self, sql: str, *, keep: bool = False, **settings: str) -> None:
+        """Run a script, bounded, to its end. `keep` resumes from this test's checkpoint."""
+        given = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
+
+        session = Session(
+            self.spark,
+            checkpoint=self.checkpoint if keep else None,
+            bounded=True,
+            settings=given,
+            output=Collected(self.rows),
+        )
+        with session:
+            for job in session.execute(sql):
+                if isinstance(job, str):
+                    continue
+                try:
+                    job.query.awaitTermination()
+                except Exception:
+                    failure = job.failure()
+                    assert isinstance(failure, JobError)
+                    raise failure from None
+                self.losses.update(job.losses())
+
+    def values(self, topic: str) -> list[Any]:
+        found = consume(self.broker.bootstrap, topic)
+        return [None if r.value is None else json.loads(r.value) for r in found]
+
+    def records(self, topic: str) -> list[Any]:
+        return consume(self.broker.bootstrap, topic)
+
+    def table(self, topic: str) -> dict[str | None, Any]:
+        return fold(self.broker.bootstrap, topic)
