@@ -48,7 +48,7 @@ def test_errors_are_one_family() -> None:
 def test_import_is_cheap() -> None:
     code = (
         "import sys, tidemill\n"
-        "heavy = {'pyspark', 'pyarrow', 'orjson', 'click', 'rich', 'confluent_kafka'} & set(sys.modules)\n"
+        "heavy = {'pyspark', 'pyarrow', 'orjson', 'msgspec', 'click', 'rich', 'confluent_kafka'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

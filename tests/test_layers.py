@@ -79,7 +79,7 @@ def test_check_needs_neither_spark_nor_arrow(tmp_path: Path) -> None:
         "import sys; from tidemill.cli import cli\n"
         f"try: cli(['check', {str(script)!r}], standalone_mode=False)\n"
         "except SystemExit as stop: assert stop.code == 0, stop.code\n"
-        "heavy = {'pyspark', 'pyarrow', 'py4j', 'orjson', 'confluent_kafka', 'rich'} & set(sys.modules)\n"
+        "heavy = {'pyspark', 'pyarrow', 'py4j', 'orjson', 'msgspec', 'confluent_kafka', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -31,10 +31,11 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from tidemill.plan.functions import (  # noqa: E402
     AGGREGATES,
-    FUNCTIONS,
     NOT_YET,
-    SIGNATURES,
     Function,
+)
+from tidemill.plan.functions import (  # noqa: E402
+    AREAS as FUNCTION_AREAS,
 )
 from tidemill.tables import CODES, CONNECTORS, FORMATS  # noqa: E402
 from tidemill.tables.connector import FRAMEWORK_OPTIONS  # noqa: E402
@@ -215,20 +216,13 @@ def _form(function: Function) -> str:
 
 
 def functions() -> str:
-    parts = []
-    for line in SIGNATURES.splitlines():
-        if line.startswith("#"):
-            parts.append((line.strip("# "), []))
-        elif line.strip():
-            name = re.split(r"\s{2,}|\s+->", line, maxsplit=1)[0]
-            parts[-1][1].append(FUNCTIONS[name])
     return "\n".join(
-        f"### {capital(group)}\n\n"
+        f"### {area}\n\n"
         + table(
             ("form", "result", ""),
             ([code(cell(_form(f))), code(f.result), _NULLS[f.nulls]] for f in members),
         )
-        for group, members in parts
+        for area, members in FUNCTION_AREAS.items()
     )
 
 

@@ -477,6 +477,21 @@ def test_fast_way_equals_exact_way(batch, data):
         assert same(got, expected), (got, expected)
 
 
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_batches())
+def test_a_document_alone_is_read_as_among_others(batch):
+    """Alone it may take the typed way, which a batch takes only if all its documents can."""
+    fields, documents, options = batch
+    names = [f.name for f in fields]
+    for document in documents:
+        decoded = decode(fields, [document], options, names)
+        arrays, records, bad = decode_exactly(fields, [document], options, names)
+        assert [b.index for b in decoded.bad] == [i for i, _ in bad]
+        assert records_of(decoded, [document]) == records
+        for got, expected in zip(decoded.columns, arrays, strict=True):
+            assert same(got, expected), (got, expected)
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_batches(), st.data())
 def test_pruning_changes_nothing_else(batch, data):
@@ -525,6 +540,23 @@ def round_half_up(value: Decimal, scale: int) -> Decimal:
         return value
     whole += 2 * rest >= 10 ** (20 - scale)
     return Decimal(-whole if value < 0 else whole).scaleb(-scale)
+
+
+def test_typed_way_is_taken_and_comes_back_after_other_documents(monkeypatch):
+    monkeypatch.setattr(json, "_CHUNK", 1)
+    plain, other = '{"a":1,"b":"x","z":[{}]}', '{"a":"1","b":"x"}'
+    taken = []
+    read = json.TypedReader.read
+
+    def watch(self, values, documents):
+        found = read(self, values, documents)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(json.TypedReader, "read", watch)
+    decoded = decode(AB, [plain, other, plain, plain, other, other, other, plain, plain, plain], {})
+    assert decoded.columns[0].to_pylist() == [1] * 10
+    assert taken == [True, False, False, True, False, False, False, False, False, True]
 
 
 def test_orjson_still_refuses_what_the_exact_parser_is_for():

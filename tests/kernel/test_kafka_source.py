@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zoneinfo
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -91,6 +93,37 @@ def test_a_record_has_all_its_columns(
     assert (tombstone.key, tombstone.value, tombstone.timestamp) == (None, None, 5)
     assert tombstone.headers == {}
     assert bytes(empty.value) == b""
+
+
+def test_blocks_hold_what_rows_hold(
+    spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    headers = [("a", b"1"), ("b", None), ("a", b"2"), ("ü", b"")]
+    topic.write(b"v0", partition=1, key=b"k", headers=headers, timestamp=1_700_000_000_123)
+    topic.write(None, b"", partition=1, timestamp=5)
+    topic.write(*numbers(0, 9_000), partition=0, headers=[("n", b"x")])
+    topic.write("a" * 600_000, "b" * 600_000, "c", partition=0)
+    frame = read(spark, topic, blocks=True)
+    assert frame.columns == ["block"]
+    job = finish(jobs(frame, tmp_path / "blocks"))
+    batches = [b for row in job.rows for b in pa.ipc.open_stream(bytes(row.block))]
+    assert max(b.num_rows for b in batches) == 8192
+    found = sorted(pa.Table.from_batches(batches).to_pylist(), key=address)
+    rows = finish(jobs(read(spark, topic), tmp_path / "rows")).rows
+    assert len(found) == len(rows) == 9_006
+    utc = zoneinfo.ZoneInfo("UTC")
+    for record, row in zip(found, sorted((r.asDict() for r in rows), key=address), strict=True):
+        record["headers"] = dict(record["headers"])
+        record["timestamp"] = record["timestamp"].astimezone(utc)
+        row["timestamp"] = row["timestamp"].astimezone(utc)
+        assert record == row
+    last = [p["sources"][0]["metrics"]["records"] for p in job.progress][-1]
+    assert last == "9006"
+
+
+def address(record: dict[str, Any]) -> tuple[int, int]:
+    return record["partition"], record["offset"]
 
 
 def test_log_append_time_is_named(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import orjson
 import pyarrow
 import pyspark
@@ -66,7 +67,7 @@ def run(
 
 @dataclass
 class Cluster:
-    """A master and two workers; the workers' Python has pyarrow and orjson, and neither us nor our other needs."""
+    """A master and two workers; the workers' Python has pyarrow, msgspec and orjson, neither us nor our other needs."""
 
     master: str
     python: Path
@@ -124,10 +125,10 @@ class _Daemon:
 
 
 def bare_python(directory: Path) -> Path:
-    """An interpreter that has pyarrow and orjson, and no other package."""
+    """An interpreter that has pyarrow, msgspec and orjson, and no other package."""
     venv.create(directory, symlinks=True, with_pip=False)
     (site,) = directory.glob("lib/python*/site-packages")
-    for module in (pyarrow, orjson):
+    for module in (pyarrow, msgspec, orjson):
         package = Path(module.__file__).parent
         (site / package.name).symlink_to(package)
     python = directory / "bin" / "python"

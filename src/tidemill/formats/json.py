@@ -1,8 +1,9 @@
 """The `json` format: Kafka values ⇄ Arrow columns, with Flink's coercions and Flink's text.
 
-In: a `binary` array of documents; out: one array per wanted field. Documents are read a chunk at a time by orjson and
-turned into columns by Arrow. A column whose values are not all plainly of its type is converted value by value
-(`json_exact`), and only a record that orjson cannot tell exactly is parsed again.
+In: a `binary` array of documents; out: one array per wanted field. Documents are read a chunk at a time, by msgspec if
+they are just what the table says (`json_typed`), else by orjson, and turned into columns by Arrow. A column whose
+values are not all plainly of its type is converted value by value (`json_exact`), and only a record that orjson cannot
+tell exactly is parsed again.
 Law: the fast way and the exact way give the same rows; leaving a field out of `wanted` changes nothing but that a
 malformed value in it goes unseen. A decoded array may hold nulls where its field is NOT NULL: a format does not judge.
 """
@@ -24,6 +25,7 @@ from tidemill import types as t
 from tidemill.errors import job_error
 from tidemill.formats import BadRecord, Decoded, java_text, json_exact
 from tidemill.formats.arrow import arrow_type
+from tidemill.formats.json_typed import TypedReader
 
 DEFAULTS: Mapping[str, object] = {
     "fail-on-missing-field": False,
@@ -91,11 +93,18 @@ class _Chunk:
 
     values: Any
     documents: list[bytes | None]
+    columns: list[Values] | None = None
+    """The wanted fields, if all the documents are of the table's types."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     origins: list[tuple[int, int | None]] | None = None
     """For each row its record, and its place in that record's array; None: row i is all of record i."""
     bad: dict[int, BadRecord] = field(default_factory=dict)
     exact: dict[int, object] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self.documents if self.origins is None else self.origins)
 
     @cached_property
     def has_long_numbers(self) -> bool:
@@ -346,11 +355,17 @@ def _fast(type_: t.SqlType, settings: _Settings) -> Fast:
 # ---- decode: documents -----------------------------------------------------------------------------------
 
 
+# What `json_typed` checks and `pa.array` then takes as it is.
+_CHECKED = (t.BooleanType, *t.INTEGER_TYPES, t.DoubleType, *t.STRING_TYPES)
+
+
 @dataclass(frozen=True)
 class _Column:
     name: str
     arrow: Any
     fast: Fast
+    typed: Fast | None
+    """For values whose types have been checked already."""
     convert: json_exact.Convert
 
 
@@ -359,7 +374,9 @@ def _column(field_: t.Field, settings: _Settings) -> _Column:
     convert = json_exact.converter(
         field_.type, settings.standard, settings.ignore_errors, settings.fail_on_missing
     )
-    return _Column(field_.name, arrow_type(field_.type), _fast(field_.type, settings), convert)
+    arrow = arrow_type(field_.type)
+    typed = _strict(arrow) if isinstance(field_.type, _CHECKED) else None
+    return _Column(field_.name, arrow, _fast(field_.type, settings), typed, convert)
 
 
 class JsonDecoder:
@@ -385,6 +402,12 @@ class JsonDecoder:
         self._columns = [_column(f, settings) for f in fields if f.name in names]
         at = {column.name: i for i, column in enumerate(self._columns)}
         self._order = [at[name] for name in names]
+        # Where absent and null differ, a struct would not tell.
+        self._typed = (
+            None
+            if settings.fail_on_missing
+            else TypedReader([f for f in fields if f.name in names])
+        )
         # Also in fields that nobody wants: pruning must not change the answer.
         self._find_missing = (
             json_exact.find_missing(t.RowType(fields=fields)) if settings.fail_on_missing else None
@@ -400,12 +423,12 @@ class JsonDecoder:
         row_by_row = True
         for start in range(0, len(values), _CHUNK):
             chunk = self._read(values.slice(start, _CHUNK), result)
-            arrays = [self._build(column, chunk) for column in self._columns]
+            arrays = [self._build(i, chunk) for i in range(len(self._columns))]
             if chunk.origins is None and not chunk.bad:
-                records.append(range(start, start + len(chunk.rows)))
+                records.append(range(start, start + chunk.size))
             else:
                 row_by_row = False
-                rows = [chunk.origin(i)[0] for i in range(len(chunk.rows))]
+                rows = [chunk.origin(i)[0] for i in range(chunk.size)]
                 kept = [record not in chunk.bad for record in rows]
                 arrays = [array.filter(pa.array(kept, pa.bool_())) for array in arrays]
                 records.append([start + r for r, keep in zip(rows, kept, strict=True) if keep])
@@ -422,6 +445,10 @@ class JsonDecoder:
     def _read(self, values: Any, result: Decoded) -> _Chunk:
         chunk = _Chunk(values, values.to_pylist())
         documents = chunk.documents
+        if self._typed:
+            chunk.columns = self._typed.read(values, documents)
+            if chunk.columns is not None:
+                return chunk
         found: list[Any] = []
         while len(found) < len(documents):
             try:
@@ -481,10 +508,14 @@ class JsonDecoder:
         else:
             chunk.bad.setdefault(record, BadRecord(record, None, reason))
 
-    def _build(self, column: _Column, chunk: _Chunk) -> Any:
+    def _build(self, index: int, chunk: _Chunk) -> Any:
+        column = self._columns[index]
         name, convert = column.name, column.convert
-        values = [row.get(name) for row in chunk.rows]
         try:
+            if chunk.columns is not None:
+                values = chunk.columns[index]
+                return (column.typed or column.fast)(values, chunk)
+            values = [row.get(name) for row in chunk.rows]
             return column.fast(values, chunk)
         except _NOT_FAST:
             pass

@@ -37,16 +37,23 @@ class Progress:
         self._last = int(report["batchId"])
         self.batches += 1
         self.batch_ms = duration
-        rows = 0
         lag = None
+        before = self.total_in
+        totals: dict[str, int] = {}
         for source in report.get("sources", []):
-            number = int(source.get("numInputRows") or 0)
-            name = table_of(source)
-            self.rows_in[name] = self.rows_in.get(name, 0) + number
-            rows += number
-            found = (source.get("metrics") or {}).get("lag")
+            name, metrics = table_of(source), source.get("metrics") or {}
+            # Spark counts the kernel's blocks; the kernel counts its records, from the start of the query.
+            total = metrics.get("records")
+            if total is None:
+                number = int(source.get("numInputRows") or 0)
+                self.rows_in[name] = self.rows_in.get(name, 0) + number
+            else:
+                totals[name] = totals.get(name, 0) + int(total)
+            found = metrics.get("lag")
             if found is not None:
                 lag = (lag or 0) + int(found)
+        self.rows_in.update(totals)
+        rows = self.total_in - before
         written = max(0, int(report.get("sink", {}).get("numOutputRows") or 0))
         self.rows_out += written
         seconds = max(duration, 1) / 1000

@@ -32,7 +32,7 @@ from tidemill.spark.faults import diagnose
 from tidemill.spark.lower import Lowering
 from tidemill.spark.progress import as_reports
 from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
-from tidemill.spark.source import kafka_spec, topics_spec
+from tidemill.spark.source import topics_spec
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -41,8 +41,6 @@ DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 CONNECT_TIMEOUT_MS = 8_000
-SMALL_RECORD_BYTES = 4096
-ARROW_BATCH_BYTES = "64m"
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -207,7 +205,6 @@ class Runner:
         checkpoint = self.checkpoint(job, name)
         self._configure(job, checkpoint)
         check_tables(self.spark, job)
-        self._size_batches(job)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
         max_rows = TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
@@ -262,18 +259,6 @@ class Runner:
         cores = self.spark.sparkContext.defaultParallelism
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
-
-    def _size_batches(self, job: Job) -> None:
-        """Arrow batches are cut by rows. Cutting them by bytes as well makes Spark measure after every row, which costs
-        a quarter of the decoding rate, so that is done only where records are large, or not known yet."""
-        admin = self.spark._jvm.io.tidemill.kafka.Admin
-        sizes = [
-            int(admin.recordBytes(json.dumps(kafka_spec(table, [], None)), CONNECT_TIMEOUT_MS))
-            for table in _kafka_sources(job)
-        ]
-        small = all(0 < size <= SMALL_RECORD_BYTES for size in sizes)
-        limit = str(2**31 - 1) if small else ARROW_BATCH_BYTES
-        self.spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", limit)
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""

@@ -56,6 +56,7 @@ def kafka_spec(
         "table": table.name,
         **topics_spec(connector),
         "columns": list(columns),
+        "blocks": True,
         "startup": _position(startup),
         "bounded": _position(bounded),
         "discoveryIntervalMs": int(interval.total_seconds() * 1000) if interval else 0,
@@ -99,7 +100,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: (key?, value, topic?, partition, offset…) → (c0, c1, …)."""
+    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, c1, …)."""
 
     table: str
     topic: str | None
@@ -113,6 +114,9 @@ class Decode:
     count: Count = field(hash=False, compare=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self._decode(_records(batches))
+
+    def _decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         value_decoder = self.value.decoder()
@@ -151,6 +155,15 @@ class Decode:
             f"a record cannot be read as {side.format}: {place}{where}: {bad.reason}",
             _hint(bad, side),
         )
+
+
+def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records in the kernel's blocks, each an Arrow stream of one batch; nothing is copied."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for block in batch.column("block"):
+            yield from pa.ipc.open_stream(block.as_buffer())
 
 
 def _hint(bad: BadRecord, side: Side) -> str:

@@ -1,6 +1,5 @@
 package io.tidemill.kafka;
 
-import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -13,14 +12,10 @@ import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
-import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.KafkaFuture;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicExistsException;
@@ -29,7 +24,6 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 /** What the planner asks a broker before a job starts. JSON in, JSON out. */
 public final class Admin {
   private static final long CREATE_TIMEOUT_MS = 30_000;
-  private static final long SAMPLE = 50;
 
   private record Wanted(Map<String, String> properties, List<String> topics, String topicPattern) {}
 
@@ -114,43 +108,6 @@ public final class Admin {
             }
           }
           return Json.write(new TreeMap<>(Map.of("created", created, "existing", existing)));
-        });
-  }
-
-  /**
-   * The size of the largest of the newest records of a table's topics, in bytes, for a source spec; 0 if there is
-   * none. The planner sizes its batches by it.
-   */
-  public static long recordBytes(String specJson, long timeoutMs) {
-    SourceSpec spec = Json.read(specJson, SourceSpec.class);
-    return Clients.call(
-        spec.properties(),
-        "looking at records",
-        () -> {
-          long deadline = System.nanoTime() + timeoutMs * 1_000_000;
-          long largest = 0;
-          Found found = find(spec.properties(), spec.topics(), spec.topicPattern(), timeoutMs);
-          List<TopicPartition> partitions = new ArrayList<>();
-          found
-              .topics()
-              .forEach((topic, count) -> IntStream.range(0, count).forEach(p -> partitions.add(new TopicPartition(topic, p))));
-          try (KafkaConsumer<ByteBuffer, ByteBuffer> consumer =
-              Clients.consumer(spec, "sample", 1 << 20, true, true)) {
-            consumer.assign(partitions);
-            Map<TopicPartition, Long> begins = consumer.beginningOffsets(partitions);
-            boolean any = false;
-            for (Map.Entry<TopicPartition, Long> end : consumer.endOffsets(partitions).entrySet()) {
-              long begin = begins.get(end.getKey());
-              any |= begin < end.getValue();
-              consumer.seek(end.getKey(), Math.max(begin, end.getValue() - SAMPLE));
-            }
-            while (any && largest == 0 && System.nanoTime() < deadline) {
-              for (ConsumerRecord<ByteBuffer, ByteBuffer> record : consumer.poll(Duration.ofMillis(100))) {
-                largest = Math.max(largest, record.serializedKeySize() + (long) record.serializedValueSize());
-              }
-            }
-          }
-          return Math.max(0, largest);
         });
   }
 

@@ -1,9 +1,18 @@
 package io.tidemill.kafka;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.IntVector;
+import org.apache.arrow.vector.TimeStampMicroTZVector;
+import org.apache.arrow.vector.VarBinaryVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.complex.MapVector;
+import org.apache.arrow.vector.complex.StructVector;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -18,105 +27,93 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The columns of a Kafka record, each with its type and the way its value gets into a row. */
+/** The columns of a Kafka record, each with its type and its ways into a row and into a block. */
 enum Column {
-  KEY("key", DataTypes.BinaryType, true) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      writeBytes(row, at, record.key());
-    }
-  },
-  VALUE("value", DataTypes.BinaryType, true) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      writeBytes(row, at, record.value());
-    }
-  },
-  TOPIC("topic", DataTypes.StringType, false) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      row.write(at, topic);
-    }
-  },
-  PARTITION("partition", DataTypes.IntegerType, false) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      row.write(at, record.partition());
-    }
-  },
-  OFFSET("offset", DataTypes.LongType, false) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      row.write(at, record.offset());
-    }
-  },
-  TIMESTAMP("timestamp", DataTypes.TimestampType, false) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      row.write(at, record.timestamp() * 1000);
-    }
-  },
-  TIMESTAMP_TYPE("timestamp_type", DataTypes.StringType, false) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      row.write(at, TYPES[record.timestampType().ordinal()]);
-    }
-  },
-  LEADER_EPOCH("leader_epoch", DataTypes.IntegerType, true) {
-    @Override
-    void write(
-        UnsafeRowWriter row,
-        int at,
-        ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      if (record.leaderEpoch().isPresent()) {
-        row.write(at, record.leaderEpoch().get().intValue());
-      } else {
-        row.setNullAt(at);
-      }
-    }
-  },
+  KEY(
+      "key",
+      DataTypes.BinaryType,
+      true,
+      (row, at, record, topic) -> writeBytes(row, at, record.key()),
+      (vector, at, record, topic) -> setBytes(vector, at, record.key())),
+  VALUE(
+      "value",
+      DataTypes.BinaryType,
+      true,
+      (row, at, record, topic) -> writeBytes(row, at, record.value()),
+      (vector, at, record, topic) -> setBytes(vector, at, record.value())),
+  TOPIC(
+      "topic",
+      DataTypes.StringType,
+      false,
+      (row, at, record, topic) -> row.write(at, topic),
+      (vector, at, record, topic) -> setText(vector, at, topic)),
+  PARTITION(
+      "partition",
+      DataTypes.IntegerType,
+      false,
+      (row, at, record, topic) -> row.write(at, record.partition()),
+      (vector, at, record, topic) -> ((IntVector) vector).setSafe(at, record.partition())),
+  OFFSET(
+      "offset",
+      DataTypes.LongType,
+      false,
+      (row, at, record, topic) -> row.write(at, record.offset()),
+      (vector, at, record, topic) -> ((BigIntVector) vector).setSafe(at, record.offset())),
+  TIMESTAMP(
+      "timestamp",
+      DataTypes.TimestampType,
+      false,
+      (row, at, record, topic) -> row.write(at, record.timestamp() * 1000),
+      (vector, at, record, topic) ->
+          ((TimeStampMicroTZVector) vector).setSafe(at, record.timestamp() * 1000)),
+  TIMESTAMP_TYPE(
+      "timestamp_type",
+      DataTypes.StringType,
+      false,
+      (row, at, record, topic) -> row.write(at, typeOf(record)),
+      (vector, at, record, topic) -> setText(vector, at, typeOf(record))),
+  LEADER_EPOCH(
+      "leader_epoch",
+      DataTypes.IntegerType,
+      true,
+      (row, at, record, topic) -> {
+        if (record.leaderEpoch().isPresent()) {
+          row.write(at, record.leaderEpoch().get().intValue());
+        } else {
+          row.setNullAt(at);
+        }
+      },
+      (vector, at, record, topic) -> {
+        if (record.leaderEpoch().isPresent()) {
+          ((IntVector) vector).setSafe(at, record.leaderEpoch().get());
+        } else {
+          vector.setNull(at);
+        }
+      }),
   HEADERS(
       "headers",
       DataTypes.createMapType(DataTypes.StringType, DataTypes.BinaryType, true),
-      false) {
-    @Override
+      false,
+      (row, at, record, topic) -> writeHeaders(row, at, record.headers()),
+      (vector, at, record, topic) -> setHeaders((MapVector) vector, at, record.headers()));
+
+  /** Writes a value into field {@code at} of a row; the topic is the same for all records of a task. */
+  private interface RowForm {
     void write(
         UnsafeRowWriter row,
         int at,
         ConsumerRecord<ByteBuffer, ByteBuffer> record,
-        UTF8String topic) {
-      writeHeaders(row, at, record.headers());
-    }
-  };
+        UTF8String topic);
+  }
+
+  /** Writes a value into place {@code at} of a vector. */
+  private interface BlockForm {
+    void set(
+        FieldVector vector,
+        int at,
+        ConsumerRecord<ByteBuffer, ByteBuffer> record,
+        UTF8String topic);
+  }
 
   private static final UnsafeMapData NO_HEADERS = emptyMap();
   private static final UTF8String[] TYPES = new UTF8String[TimestampType.values().length];
@@ -130,23 +127,32 @@ enum Column {
   private final String label;
   private final DataType type;
   private final boolean nullable;
+  private final RowForm row;
+  private final BlockForm block;
 
-  Column(String label, DataType type, boolean nullable) {
+  Column(String label, DataType type, boolean nullable, RowForm row, BlockForm block) {
     this.label = label;
     this.type = type;
     this.nullable = nullable;
+    this.row = row;
+    this.block = block;
   }
 
-  /**
-   * Writes the value of this column into field {@code at}.
-   *
-   * @param topic the record's topic, which is the same for all records of a task
-   */
-  abstract void write(
-      UnsafeRowWriter row,
+  void write(
+      UnsafeRowWriter writer,
       int at,
       ConsumerRecord<ByteBuffer, ByteBuffer> record,
-      UTF8String topic);
+      UTF8String topic) {
+    row.write(writer, at, record, topic);
+  }
+
+  void set(
+      FieldVector vector,
+      int at,
+      ConsumerRecord<ByteBuffer, ByteBuffer> record,
+      UTF8String topic) {
+    block.set(vector, at, record, topic);
+  }
 
   static Column of(String label) {
     for (Column column : values()) {
@@ -171,6 +177,10 @@ enum Column {
     return DataTypes.createStructType(fields);
   }
 
+  private static UTF8String typeOf(ConsumerRecord<ByteBuffer, ByteBuffer> record) {
+    return TYPES[record.timestampType().ordinal()];
+  }
+
   private static UnsafeMapData emptyMap() {
     UnsafeRowWriter row = new UnsafeRowWriter(1);
     row.reset();
@@ -192,16 +202,20 @@ enum Column {
   }
 
   private static void writeHeaders(UnsafeRowWriter row, int at, Headers headers) {
-    if (!headers.iterator().hasNext()) {
+    if (headers.iterator().hasNext()) {
+      writeMap(row, at, lastOf(headers));
+    } else {
       row.write(at, NO_HEADERS);
-      return;
     }
-    // A record may repeat a header, a map may not: the last one counts.
+  }
+
+  /** A record may repeat a header, a map may not: the last one counts. */
+  private static Map<String, byte[]> lastOf(Headers headers) {
     Map<String, byte[]> last = new LinkedHashMap<>();
     for (Header header : headers) {
       last.put(header.key(), header.value());
     }
-    writeMap(row, at, last);
+    return last;
   }
 
   /** A map in Spark's own layout: the size of the keys in 8 bytes, the keys, the values. */
@@ -227,5 +241,39 @@ enum Column {
       }
     }
     row.setOffsetAndSizeFromPreviousCursor(at, start);
+  }
+
+  private static void setBytes(FieldVector vector, int at, ByteBuffer bytes) {
+    if (bytes == null) {
+      vector.setNull(at);
+    } else if (bytes.hasArray()) {
+      int start = bytes.arrayOffset() + bytes.position();
+      ((VarBinaryVector) vector).setSafe(at, bytes.array(), start, bytes.remaining());
+    } else {
+      ((VarBinaryVector) vector).setSafe(at, bytes, bytes.position(), bytes.remaining());
+    }
+  }
+
+  private static void setText(FieldVector vector, int at, UTF8String text) {
+    ((VarCharVector) vector).setSafe(at, text.getBytes());
+  }
+
+  private static void setHeaders(MapVector vector, int at, Headers headers) {
+    StructVector entries = (StructVector) vector.getDataVector();
+    int entry = vector.startNewValue(at);
+    Map<String, byte[]> last = lastOf(headers);
+    for (Map.Entry<String, byte[]> header : last.entrySet()) {
+      entries.setIndexDefined(entry);
+      ((VarCharVector) entries.getVectorById(0))
+          .setSafe(entry, header.getKey().getBytes(StandardCharsets.UTF_8));
+      VarBinaryVector values = (VarBinaryVector) entries.getVectorById(1);
+      if (header.getValue() == null) {
+        values.setNull(entry);
+      } else {
+        values.setSafe(entry, header.getValue());
+      }
+      entry++;
+    }
+    vector.endValue(at, last.size());
   }
 }

@@ -22,6 +22,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.util.LongAccumulator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.collection.Iterator;
@@ -46,6 +47,7 @@ final class KafkaStream
   private final Column[] columns;
   private final String metadataPath;
   private final Configuration conf;
+  private final LongAccumulator records;
   private final Topics topics;
   private final String run = UUID.randomUUID().toString();
 
@@ -60,11 +62,20 @@ final class KafkaStream
   private KafkaOffset headsFor;
   private KafkaOffset published;
 
-  KafkaStream(SourceSpec spec, Column[] columns, String metadataPath, Configuration conf) {
+  /**
+   * @param records counts what the tasks read
+   */
+  KafkaStream(
+      SourceSpec spec,
+      Column[] columns,
+      String metadataPath,
+      Configuration conf,
+      LongAccumulator records) {
     this.spec = spec;
     this.columns = columns;
     this.metadataPath = metadataPath;
     this.conf = conf;
+    this.records = records;
     this.topics = new Topics(spec);
   }
 
@@ -141,7 +152,7 @@ final class KafkaStream
     // Every partition keeps up to two fetches; together they stay within a budget.
     int partitions = Math.max(1, bounds().start().partitions().size());
     long share = Math.max(LEAST_FETCH, Math.min(MOST_FETCH, FETCH_BUDGET / partitions));
-    return new KafkaReader.Factory(run, spec, columns, (int) share);
+    return new KafkaReader.Factory(run, spec, columns, (int) share, records);
   }
 
   @Override
@@ -151,8 +162,10 @@ final class KafkaStream
 
   @Override
   public Map<String, String> metrics(Optional<Offset> consumed) {
+    // A total, because Spark shows it again when a trigger had nothing to do.
+    String read = Long.toString(records.value());
     if (consumed.isEmpty() || heads.isEmpty()) {
-      return Map.of();
+      return Map.of("records", read);
     }
     KafkaOffset position = KafkaOffset.of(consumed.get());
     TreeMap<String, TreeMap<Integer, Long>> lags = new TreeMap<>();
@@ -164,7 +177,8 @@ final class KafkaStream
       lags.computeIfAbsent(tp.topic(), t -> new TreeMap<>()).put(tp.partition(), lag);
       total += lag;
     }
-    return Map.of("lag", Long.toString(total), "partitions", Json.write(lags));
+    return Map.of(
+        "records", read, "lag", Long.toString(total), "partitions", Json.write(lags));
   }
 
   @Override

@@ -47,7 +47,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
   @SuppressWarnings("deprecation")
   public StructType schema() {
     return source != null
-        ? Column.schema(Column.of(source.columns()))
+        ? schema(source, Column.of(source.columns()))
         : Column.schema(new Column[0]);
   }
 
@@ -81,6 +81,10 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
     return name();
   }
 
+  private static StructType schema(SourceSpec source, Column[] columns) {
+    return source.blocks() ? Block.SCHEMA : Column.schema(columns);
+  }
+
   private static final class Builder implements SupportsPushDownRequiredColumns {
     private final SourceSpec spec;
     private Column[] columns;
@@ -92,7 +96,9 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
 
     @Override
     public void pruneColumns(StructType required) {
-      columns = Column.of(Arrays.asList(required.fieldNames()));
+      if (!spec.blocks()) {
+        columns = Column.of(Arrays.asList(required.fieldNames()));
+      }
     }
 
     @Override
@@ -104,7 +110,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
   private record KafkaScan(SourceSpec spec, Column[] columns) implements Scan {
     @Override
     public StructType readSchema() {
-      return Column.schema(columns);
+      return schema(spec, columns);
     }
 
     @Override
@@ -114,8 +120,13 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
 
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-      var conf = SparkSession.active().sessionState().newHadoopConf();
-      return new KafkaStream(spec, columns, checkpointLocation, conf);
+      SparkSession session = SparkSession.active();
+      return new KafkaStream(
+          spec,
+          columns,
+          checkpointLocation,
+          session.sessionState().newHadoopConf(),
+          session.sparkContext().longAccumulator());
     }
   }
 }

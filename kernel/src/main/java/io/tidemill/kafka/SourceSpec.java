@@ -12,6 +12,7 @@ import java.util.regex.Pattern;
  * @param topicPattern a Java regular expression that a whole topic name must match
  * @param columns the columns to read, in this order; null reads all. Spark does not push column
  *     pruning into streaming scans, so the planner, which knows what it needs, says it here
+ * @param blocks whether a scan gives the records packed into {@link Block}s instead of row by row
  * @param discoveryIntervalMs how often to look for new partitions; none after the start if ≤ 0
  * @param onDataLoss {@code fail} or {@code warn}
  */
@@ -23,6 +24,7 @@ record SourceSpec(
     Edge startup,
     Edge bounded,
     List<String> columns,
+    boolean blocks,
     long discoveryIntervalMs,
     Long maxRowsPerBatch,
     String onDataLoss)
