@@ -4,7 +4,7 @@ BIN := .venv/bin
 ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite clean
+.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite parity-setup parity-record clean
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -39,6 +39,12 @@ docs: $(ENV)     ## Write the generated parts of docs/
 
 bench: kernel    ## Rows per second of decode and GROUP BY, as ratios to a raw read
 	$(BIN)/python bench/run.py
+
+parity-setup: $(ENV)       ## Install Flink, whose answers the parity tests are recorded from
+	@$(BIN)/python tools/flink/install.py $(FLINK_PYTHON)
+
+parity-record: $(ENV)      ## Record Flink's answers: new and changed cases, CASE=name or glob, ALL=1
+	@$(BIN)/python tools/flink/record.py $(if $(ALL),--all) $(if $(CASE),'$(CASE)')
 
 wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside
 	rm -rf build && $(BIN)/python -m build --wheel --no-isolation --outdir dist .

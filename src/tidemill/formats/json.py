@@ -576,7 +576,7 @@ def _plain_texts(column: Any) -> Any:
 def _string_texts(column: Any) -> Any:
     column = pc.cast(column, pa.string())
     odd = pc.match_substring_regex(column, json_exact.NEEDS_ESCAPE)
-    return _patched(_joined('"', column, '"'), odd, json_exact.quote, column)
+    return _patched(_joined('"', column, '"'), odd, json_exact.quote_bytes, column)
 
 
 def _approximate_texts(column: Any) -> Any:
@@ -742,7 +742,7 @@ def _map_texts(type_: t.SqlType, writing: _Writing) -> Texts:
 
 def _row_texts(fields: Sequence[t.Field], writing: _Writing) -> Callable[[Sequence[Any]], Any]:
     """Columns → objects, one field after the other in the order of the schema."""
-    parts = [(json_exact.quote(f.name) + ":", _texts_of(f.type, writing)) for f in fields]
+    parts = [(json_exact.quote_bytes(f.name) + ":", _texts_of(f.type, writing)) for f in fields]
 
     def texts_of(columns: Sequence[Any]) -> Any:
         texts = [write(column) for (_, write), column in zip(parts, columns, strict=True)]

@@ -91,8 +91,8 @@ def _first_document(text: str) -> object:
 
 # ---- JSON text -------------------------------------------------------------------------------------------
 
-NEEDS_ESCAPE = r'["\\\x00-\x1f]'
-# Jackson's: short forms where JSON has them, else upper-case hexadecimal; everything above U+001F as it is.
+NEEDS_ESCAPE = r'["\\\x00-\x1f\x{10000}-\x{10FFFF}]'
+# Jackson's: short forms where JSON has them, else upper-case hexadecimal; what lies above U+001F as it is.
 ESCAPES: dict[int, str] = {code: f"\\u{code:04X}" for code in range(32)} | {
     ord(char): "\\" + short
     for char, short in zip('"\\\b\t\n\f\r', '"\\btnfr', strict=True)  # fmt: skip
@@ -100,7 +100,21 @@ ESCAPES: dict[int, str] = {code: f"\\u{code:04X}" for code in range(32)} | {
 
 
 def quote(text: str) -> str:
+    """A text inside a text, as Jackson's writer of characters does it."""
     return f'"{text.translate(ESCAPES)}"'
+
+
+def quote_bytes(text: str) -> str:
+    """A text of a document, as Jackson's writer of bytes does it: a character of two surrogates is two escapes."""
+    return _ASTRAL.sub(_surrogates, quote(text))
+
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _surrogates(found: re.Match[str]) -> str:
+    code = ord(found[0]) - 0x10000
+    return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
 def compact(value: object) -> str:

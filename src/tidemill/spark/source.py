@@ -202,9 +202,34 @@ def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:
     return columns, pa.array(origin, pa.int32())
 
 
+@dataclass(frozen=True)
+class Decoding:
+    """What a scan of a Kafka table takes out of the records, and how it makes rows of that."""
+
+    columns: tuple[str, ...]
+    """Of the kernel's columns, those that it reads."""
+    decode: Decode
+    output: Any
+    casts: Mapping[str, str]
+    """Columns that are not of the type that the table declares, with their casts."""
+
+    def rows(self, blocks: DataFrame) -> DataFrame:
+        decoded = map_in_arrow(blocks, self.decode, self.output)
+        # Every projection copies the rows once more, so there is none without need.
+        if not self.casts:
+            return decoded
+        return decoded.withColumns({name: f.expr(cast) for name, cast in self.casts.items()})
+
+
 def read_kafka(
     spark: SparkSession, scan: nodes.Scan, max_rows_per_batch: int | None, count: Count
 ) -> DataFrame:
+    decoding = decoding_of(scan, count)
+    spec = json.dumps(kafka_spec(scan.table, decoding.columns, max_rows_per_batch))
+    return decoding.rows(spark.readStream.format("tidemill-kafka").option("spec", spec).load())
+
+
+def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     table, schema = scan.table, scan.table.schema
     connector = table.connector
     assert isinstance(connector, TopicTable)
@@ -239,8 +264,6 @@ def read_kafka(
     read = ["value", "partition", "offset"]
     read += [*(["key"] if key else []), *([] if topic else ["topic"])]
     read += [k for k in kept if k not in read]
-    spec = json.dumps(kafka_spec(table, read, max_rows_per_batch))
-    records = spark.readStream.format("tidemill-kafka").option("spec", spec).load()
 
     made = [*decoded, *kept]
     sources = [
@@ -260,18 +283,12 @@ def read_kafka(
     ]
     output = s.StructType([s.StructField(column_name(i), x) for i, x in enumerate(types)])
     decode = Decode(table.name, topic, value, key, tuple(kept), order, count)
-    rows = map_in_arrow(records, decode, output)
     casts = {
-        i: cast
+        column_name(i): cast
         for i, c in enumerate(wanted)
         if isinstance(c, Metadata) and (cast := _cast(c, connector, i))
     }
-    # Every projection copies the rows once more, so there is none without need.
-    return (
-        rows.withColumns({column_name(i): f.expr(cast) for i, cast in casts.items()})
-        if casts
-        else rows
-    )
+    return Decoding(tuple(read), decode, output, casts)
 
 
 def _cast(column: Metadata, connector: TopicTable, index: int) -> str | None:

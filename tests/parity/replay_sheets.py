@@ -1,0 +1,267 @@
+"""Sheets of expressions on Tidemill: bound by the planner, run by Spark, compared with what Flink recorded.
+
+In: a sheet and its answer. Out: for each expression our type and values, or our error; and in words what differs.
+Expressions run over a table of sample rows that never saw a topic: the rows take the way from the kernel's blocks on.
+Aggregates run as streaming jobs over a real topic, because that is what the kernel's operator is made for.
+
+    python tests/parity/replay_sheets.py text [--only 'UPPER*']      # show every difference of a sheet
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+import pyarrow as pa
+from case import Evaluated, Sheet, SheetAnswer, json_members, read_sheet, read_sheet_answer
+
+from tidemill.changelog import RowKind
+from tidemill.errors import Source, TidemillError
+from tidemill.plan import nodes
+from tidemill.plan.environment import Environment, Job, compile_script
+from tidemill.sql import parse_script
+
+_CHUNK = 25
+_TABLE = """
+CREATE TABLE samples ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}',
+  'properties.bootstrap.servers' = '{bootstrap}', 'scan.startup.mode' = 'earliest-offset',
+  'scan.bounded.mode' = 'latest-offset', 'format' = 'json');
+"""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Evaluates the expressions of one sheet."""
+
+    spark: Any
+    sheet: Sheet
+    bootstrap: str = "127.0.0.1:9"
+    topic: str = "samples"
+
+    def expressions(self, wanted: Sequence[str]) -> Iterator[Evaluated]:
+        bound = [self._bound(e) for e in wanted]
+        good = [e.text for e in bound if e.error is None]
+        values: dict[str, Evaluated] = {}
+        for start in range(0, len(good), _CHUNK):
+            values.update(self._values(good[start : start + _CHUNK]))
+        for each in bound:
+            found = values.get(each.text, each)
+            yield Evaluated(each.text, each.type, found.values, error=found.error or each.error)
+
+    def aggregates(self, wanted: Sequence[str]) -> Iterator[Evaluated]:
+        for each in wanted:
+            try:
+                type_, rows = self._aggregate(f"SELECT {each} AS r FROM samples")
+                if not self.sheet.has_groups:
+                    yield Evaluated(each, type_, tuple(r[0] for r in rows))
+                    continue
+                group_type, pairs = self._aggregate(
+                    f"SELECT g, {each} AS r FROM samples GROUP BY g"
+                )
+                groups = tuple(sorted((r[0], r[1]) for r in pairs))
+                yield Evaluated(each, type_, tuple(r[0] for r in rows), group_type, groups)
+            except TidemillError as error:
+                yield Evaluated(each, error=_said(error))
+
+    @cached_property
+    def _environment(self) -> Environment:
+        table = _TABLE.format(
+            columns=self.sheet.columns, topic=self.topic, bootstrap=self.bootstrap
+        )
+        environment = Environment(overrides={"table.local-time-zone": "UTC"})
+        script = "".join(f"{s};\n" for s in self.sheet.settings)
+        if "local-time-zone" in script:
+            environment = Environment()
+        compile_script(parse_script(Source("<sheet>", script + table), {}), environment)
+        return environment
+
+    def _job(self, query: str) -> Job:
+        [job] = compile_script(parse_script(Source("<sheet>", query), {}), self._environment)
+        assert isinstance(job, Job)
+        return job
+
+    def _bound(self, expression: str) -> Evaluated:
+        try:
+            job = self._job(f"SELECT {expression} AS r FROM samples")
+        except TidemillError as error:
+            return Evaluated(expression, error=_said(error))
+        return Evaluated(expression, str(job.roots[0].input.columns[0].type))
+
+    def _values(self, expressions: Sequence[str]) -> Iterator[tuple[str, Evaluated]]:
+        listed = ", ".join(f"{e} AS r{i}" for i, e in enumerate(expressions))
+        try:
+            rows = self._rows(self._job(f"SELECT {listed} FROM samples"))
+        except TidemillError as error:
+            yield expressions[0], Evaluated(expressions[0], error=_said(error))
+            return
+        except Exception as error:
+            if len(expressions) > 1:
+                for each in expressions:
+                    yield from self._values([each])
+                return
+            text = next((x for x in str(error).splitlines() if x.strip()), type(error).__name__)
+            yield expressions[0], Evaluated(expressions[0], error=text[:400])
+            return
+        for i, each in enumerate(expressions):
+            yield each, Evaluated(each, "", tuple(row[i] for row in rows))
+
+    def _rows(self, job: Job) -> list[list[str]]:
+        """The rows of a query, value by value as JSON text, without a stream."""
+        from tidemill.spark.lower import Lowering
+        from tidemill.spark.sink import rendered
+        from tidemill.spark.source import decoding_of
+
+        spark, block = self.spark, self._block()
+        zone = job.settings.get("table.local-time-zone")
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+
+        class Batch(Lowering):
+            def _scan(self, node: nodes.Scan) -> Any:
+                blocks = spark.createDataFrame([(block,)], "block BINARY").coalesce(1)
+                return decoding_of(node, lambda name, number: None).rows(blocks)
+
+        root, modes = job.roots[0].input, job.modes[0]
+        frame = Batch(spark, modes, None, lambda table: lambda name, number: None).lower(root)
+        found = rendered(frame, root.columns, "json").collect()
+        return [[text for _, text in json_members(row.text)] for row in found]
+
+    def _block(self) -> bytearray:
+        values = [row.encode() for row in self.sheet.rows]
+        numbers = list(range(len(values)))
+        batch = pa.record_batch(
+            {
+                "value": pa.array(values, pa.binary()),
+                "partition": pa.array([0] * len(values), pa.int32()),
+                "offset": pa.array(numbers, pa.int64()),
+            }
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return bytearray(sink.getvalue().to_pybytes())
+
+    def _aggregate(self, query: str) -> tuple[str, list[list[str]]]:
+        """The type of the last column, and the rows that are left when all changes are done."""
+        from tidemill import Session
+
+        job = self._job(query)
+        output = _Last()
+        with Session(self.spark, output=output) as session:
+            running = session.start(job, "sheet")
+            running.query.awaitTermination()
+            failure = running.failure()
+            if failure is not None:
+                raise failure
+        rows = [[text for _, text in json_members(row)] for row in output.rows]
+        return str(job.roots[0].input.columns[-1].type), rows
+
+
+class _Last:
+    """Folds a changelog."""
+
+    style: ClassVar[str] = "json"
+
+    def __init__(self) -> None:
+        self.rows: list[str] = []
+
+    def take(self, fields: object, rows: Iterable[tuple[RowKind, str]]) -> None:
+        for kind, text in rows:
+            if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER):
+                self.rows.append(text)
+            else:
+                self.rows.remove(text)
+
+
+def _said(error: TidemillError) -> str:
+    found = error.diagnostics[0]
+    return f"{found.code}: {found.message}"
+
+
+def difference(ours: Evaluated, flinks: Evaluated) -> str | None:
+    """What is not equal, in words; None if all is."""
+    if flinks.error is not None:
+        return None if ours.error is not None else f"Flink fails: {flinks.error.splitlines()[0]}"
+    if ours.error is not None:
+        return f"we fail: {ours.error}"
+    for what, mine, theirs in (
+        ("type", ours.type, flinks.type),
+        ("values", ours.values, flinks.values),
+        ("type by g", ours.group_type, flinks.group_type),
+        ("values by g", ours.groups, flinks.groups and tuple(sorted(flinks.groups))),
+    ):
+        if mine != theirs:
+            return f"{what}: ours {_shown(mine)}, Flink's {_shown(theirs)}"
+    return None
+
+
+def _shown(found: object) -> str:
+    return f"[{', '.join(map(str, found))}]" if isinstance(found, tuple) else str(found)
+
+
+def differences(
+    spark: Any, sheet: Sheet, answer: SheetAnswer, only: str = "*", **place: str
+) -> dict[str, str]:
+    """For each expression that is not equal: what differs."""
+    bench = Bench(spark, sheet, **place)
+    found: dict[str, str] = {}
+    for wanted, evaluate in (
+        (answer.expressions, bench.expressions),
+        (answer.aggregates, bench.aggregates),
+    ):
+        flinks = {e.text: e for e in wanted if fnmatch.fnmatch(e.text, only)}
+        for ours in evaluate(list(flinks)):
+            what = difference(ours, flinks[ours.text])
+            if what is not None:
+                found[ours.text] = what
+    return found
+
+
+def main() -> None:
+    import argparse
+    import tempfile
+
+    from confluent_kafka import Producer
+
+    from tidemill.broker import start, topics
+    from tidemill.spark.engine import create_spark
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sheet")
+    parser.add_argument("--only", default="*")
+    chosen = parser.parse_args()
+    path = Path(__file__).parent / "sheets" / f"{chosen.sheet}.sheet"
+    sheet, answer = read_sheet(path), read_sheet_answer(path.with_suffix(".answer"))
+    spark = create_spark("local[2]", {"spark.sql.shuffle.partitions": "1"})
+    if not sheet.aggregates:
+        found = differences(spark, sheet, answer, chosen.only)
+    else:
+        with tempfile.TemporaryDirectory() as place:
+            broker = start(Path(place), port=0)
+            try:
+                topics.create(broker.bootstrap, "samples", 1, {})
+                producer = Producer({"bootstrap.servers": broker.bootstrap})
+                for row in sheet.rows:
+                    producer.produce("samples", row.encode())
+                producer.flush()
+                found = differences(spark, sheet, answer, chosen.only, bootstrap=broker.bootstrap)
+            finally:
+                broker.stop()
+    if answer.input != sheet.input:
+        print("the answer was recorded for another sheet: make parity-record first")
+    for text, what in found.items():
+        mark = sheet.marks.get(text)
+        print(f"{text}\n    {what}" + (f"\n    {mark.kind}: {mark.reason}" if mark else ""))
+    for text in sheet.marks.keys() - found.keys():
+        print(f"{text}\n    is equal and yet marked")
+    print(f"{len(found)} of {len(sheet.expressions) + len(sheet.aggregates)} differ")
+
+
+if __name__ == "__main__":
+    main()
