@@ -300,8 +300,10 @@ def _common_nested(left: SqlType, right: SqlType, nullable: bool) -> SqlType | N
 
 def _common_numeric(left: SqlType, right: SqlType) -> SqlType:
     if isinstance(left, APPROXIMATE_TYPES) or isinstance(right, APPROXIMATE_TYPES):
-        both_float = isinstance(left, FloatType) and isinstance(right, FloatType)
-        return FloatType() if both_float else DoubleType()
+        if isinstance(left, DecimalType) or isinstance(right, DecimalType):
+            return DoubleType()
+        # Flink: of FLOAT and DOUBLE the first decides.
+        return left if isinstance(left, APPROXIMATE_TYPES) else right
     if isinstance(left, INTEGER_TYPES) and isinstance(right, INTEGER_TYPES):
         rank = max(INTEGER_TYPES.index(type(left)), INTEGER_TYPES.index(type(right)))
         return INTEGER_TYPES[rank]()
@@ -389,6 +391,14 @@ def _fit_decimal(precision: int, scale: int) -> DecimalType:
         return DecimalType(precision=precision, scale=scale)
     whole = precision - scale
     return DecimalType(precision=38, scale=max(38 - whole, min(scale, 6)))
+
+
+def rounded_decimal(type_: DecimalType, digits: int) -> DecimalType:
+    """The type of ROUND(x, digits): rounding up may need one more digit in front of the point."""
+    if digits >= type_.scale:
+        return type_
+    scale = max(0, digits)
+    return DecimalType(precision=min(38, 1 + type_.precision - type_.scale + scale), scale=scale)
 
 
 def decimal_result(operator: str, a: DecimalType, b: DecimalType) -> DecimalType:

@@ -307,7 +307,7 @@ def test_empty_topics_end_at_once(
 def test_starts_are_counted_below_a_checkpoint(
     spark: Any, filled: Topic, jobs: Start, tmp_path: Path
 ) -> None:
-    starts = spark._jvm.io.tidemill.kafka.Starts
+    starts = spark._jvm.io.tidemill.Lifecycle
     both = read(spark, filled).union(read(spark, filled, table="other"))
     assert starts.fixed(str(tmp_path)) == 0
     finish(jobs(both, tmp_path / "job"))
@@ -417,7 +417,7 @@ def test_new_partitions_are_read_from_their_beginning(
     topic.write("a")
     frame = read(spark, topic, startup={"mode": "latest-offset"}, discoveryIntervalMs=200)
     job = jobs(frame, tmp_path, available_now=False)
-    wait_for(lambda: spark._jvm.io.tidemill.kafka.Starts.fixed(str(tmp_path)) == 1)
+    wait_for(lambda: spark._jvm.io.tidemill.Lifecycle.fixed(str(tmp_path)) == 1)
     for future in topic.admin.create_partitions([NewPartitions(topic.name, 2)]).values():
         future.result(30)
     topic.write("b", "c", partition=1)

@@ -752,9 +752,7 @@ def read_sheet(path: Path) -> Sheet:
     )
 
 
-def _read_sheet_marks(
-    found: Mapping[str, _Section], known: set[str]
-) -> Iterator[tuple[str, Mark]]:
+def _read_sheet_marks(found: Mapping[str, _Section], known: set[str]) -> Iterator[tuple[str, Mark]]:
     """Lines `expression  -- reason` of the sections `differs` and `not yet`."""
     for kind in MARKS:
         for number, line in _body(found.get(kind)):

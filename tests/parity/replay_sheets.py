@@ -10,14 +10,11 @@ Aggregates run as streaming jobs over a real topic, because that is what the ker
 from __future__ import annotations
 
 import fnmatch
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import pyarrow as pa
 from case import Evaluated, Sheet, SheetAnswer, json_members, read_sheet, read_sheet_answer

@@ -13,7 +13,6 @@ from tidemill.errors import ScriptError, Span, did_you_mean, script_error
 from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, walk
 from tidemill.plan.functions import (
     AGGREGATES,
-    FAMILIES,
     FUNCTIONS,
     NOT_YET,
     TYPES,
@@ -328,20 +327,29 @@ class Scope:
     def _apply(
         self, name: str, arguments: list[Expr], span: Span, name_span: Span | None = None
     ) -> Expr:
-        function = FUNCTIONS.get(name)
-        if function is None:
+        overloads = FUNCTIONS.get(name)
+        if overloads is None:
             raise _unknown_function(name, name_span or span)
-        if not function.accepts(len(arguments)):
+        counted = [f for f in overloads if f.accepts(len(arguments))]
+        if not counted:
             raise script_error(
                 "PLAN-012",
                 f"{name} does not take {len(arguments)} argument{'s' * (len(arguments) != 1)}",
                 span,
-                f"its form is {function.signature}",
+                f"its form is {' or '.join(f.signature for f in overloads)}",
             )
-        return _typed_call(function, arguments, span)
+        taking = [f for f in counted if f.takes(arguments)]
+        return _typed_call((taking or counted)[0], arguments, span)
 
 
 def _typed_call(function: Function, arguments: list[Expr], span: Span) -> Expr:
+    if not function.bare_null and any(isinstance(a.type, t.NullType) for a in arguments):
+        raise script_error(
+            "PLAN-013",
+            f"{function.name} does not take a bare NULL",
+            span,
+            "give it a type: CAST(NULL AS …)",
+        )
     shared = [i for i in range(len(arguments)) if function.parameter(i).kind == "common"]
     common: t.SqlType | None = None
     if shared:
@@ -350,17 +358,16 @@ def _typed_call(function: Function, arguments: list[Expr], span: Span) -> Expr:
         for index, expr in zip(shared, unified, strict=True):
             arguments[index] = expr
     for index, argument in enumerate(arguments):
-        kind = function.parameter(index).kind
-        if kind in TYPES:
-            if not t.can_assign(argument.type, TYPES[kind]):
-                raise _wrong_argument(function, index, argument.type, span)
-            arguments[index] = cast(argument, TYPES[kind], span)
-        elif kind in FAMILIES and not isinstance(argument.type, FAMILIES[kind]):
-            if not isinstance(argument.type, t.NullType):
-                raise _wrong_argument(function, index, argument.type, span)
-            family = FAMILIES[kind][-1]
-            arguments[index] = cast(argument, t.STRING if kind == "string" else family(), span)
-    result = function.result_type([a.type for a in arguments], common)
+        parameter = function.parameter(index)
+        if not parameter.takes(argument.type):
+            raise _wrong_argument(function, index, argument.type, span)
+        if parameter.kind in TYPES:
+            arguments[index] = cast(argument, TYPES[parameter.kind], span)
+        elif isinstance(argument.type, t.NullType) and parameter.kind not in ("common", "any"):
+            family = parameter.families[-1]
+            target = t.STRING if family is t.VarCharType else family()
+            arguments[index] = cast(argument, target, span)
+    result = function.result_type(arguments, common)
     return Call(result, function.name, tuple(arguments))
 
 
@@ -478,10 +485,8 @@ def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list
 def arithmetic(operator: str, left: Expr, right: Expr, span: Span) -> Expr:
     a, b = left.type, right.type
     nullable = a.nullable or b.nullable
-    if isinstance(a, t.NullType):
-        return arithmetic(operator, cast(left, b.as_nullable, span), right, span)
-    if isinstance(b, t.NullType):
-        return arithmetic(operator, left, cast(right, a.as_nullable, span), span)
+    if operator == "%" and isinstance(a, t.APPROXIMATE_TYPES) | isinstance(b, t.APPROXIMATE_TYPES):
+        raise _no_operator(operator, [a, b], span)
     if isinstance(a, t.NUMERIC_TYPES) and isinstance(b, t.NUMERIC_TYPES):
         decimals = t.as_decimal(a), t.as_decimal(b)
         if isinstance(a, t.DecimalType) or isinstance(b, t.DecimalType):

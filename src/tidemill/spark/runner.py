@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -89,8 +90,7 @@ class RunningJob:
 
     def is_ready(self) -> bool:
         """Whether the start offsets of all its tables are fixed."""
-        starts = self.spark._jvm.io.tidemill.kafka.Starts
-        return int(starts.fixed(self.checkpoint)) >= self.kafka_sources
+        return int(_lifecycle(self.spark).fixed(self.checkpoint)) >= self.kafka_sources
 
     @property
     def is_active(self) -> bool:
@@ -118,7 +118,16 @@ class RunningJob:
         fault.__cause__ = error
         return fault
 
-    def stop(self) -> None:
+    def stop(self, patience_seconds: float = 60.0) -> None:
+        """Finish the batch that is running, and stop; after `patience_seconds` stop all the same."""
+        lifecycle = _lifecycle(self.spark)
+        lifecycle.drain(self.checkpoint)
+        deadline = time.monotonic() + patience_seconds
+        while self.is_active and time.monotonic() < deadline:
+            # Between triggers no batch runs, and one that begins now finds nothing to do.
+            if lifecycle.isDrained(self.checkpoint) or not self.query.status["isTriggerActive"]:
+                break
+            time.sleep(0.02)
         self.query.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -127,6 +136,10 @@ class RunningJob:
             if timeout
             else bool(self.query.awaitTermination())
         )
+
+
+def _lifecycle(spark: SparkSession) -> Any:
+    return spark._jvm.io.tidemill.Lifecycle
 
 
 def machine_zone() -> str:
@@ -207,7 +220,8 @@ class Runner:
         check_tables(self.spark, job)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
-        max_rows = TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
+        most = job.settings.get("tidemill.batch.max-rows")
+        max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
         def frame(root: nodes.Sink | nodes.Collect, modes: Modes) -> DataFrame:
             lowering = Lowering(self.spark, modes, max_rows, lambda table: _Counter(table, dropped))
@@ -223,6 +237,7 @@ class Runner:
             interval = job.settings.get("execution.checkpointing.interval")
             millis = int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
+        _lifecycle(self.spark).begin(checkpoint)
         query = writer.start()
         sources = len(_kafka_sources(job))
         return RunningJob(

@@ -20,11 +20,13 @@ from tidemill.errors import Diagnostic, Span, did_you_mean
 from tidemill.tables.options import (
     BOOLEAN,
     DURATION,
+    INTEGER,
     PARALLELISM,
     STRING,
     TEXT,
     BadValue,
     OptionType,
+    at_least,
     one_of,
     shown,
 )
@@ -142,6 +144,12 @@ _HONOURED = (
         "Parallelism of shuffles.",
         Status.HONOURED,
         aliases=("table.exec.resource.default-parallelism",),
+    ),
+    Setting(
+        "tidemill.batch.max-rows",
+        at_least(1, INTEGER, "rows"),
+        "Most rows that one batch reads of a Kafka table; without it a million, and 50,000 where rows are printed.",
+        Status.HONOURED,
     ),
     Setting(
         "table.local-time-zone",

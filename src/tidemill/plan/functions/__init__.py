@@ -6,18 +6,22 @@ A signature is text: parameters, then the result.
                         a family: the argument is taken as it is
     STRING, DOUBLE …    a type: the argument is cast to it if Flink would do so by itself
     common              all such arguments are cast to their common type
+    a|b                 one of several families
     [x]                 optional; x… repeated, once at least
-Results are a type, `$1` (the type of the first argument) or `common`; NULL when an argument is NULL, unless marked
-`!` (never NULL), `?` (may always be NULL) or `&` (NULL only when all arguments may be).
+Results are a type, `$1` (the type of the first argument), `common` or the name of a rule; NULL when an argument is NULL,
+unless marked `!` (never NULL), `?` (may always be NULL) or `&` (NULL only when all arguments may be).
+`=>` instead of `->`: a bare NULL is refused as an argument, as Flink does where the function is Calcite's own.
+Lines of the same name are overloads; the first that takes the arguments is meant.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidemill import types as t
+from tidemill.plan.expressions import Expr
 from tidemill.plan.functions import collections, logic, numbers, text, times
 
 # In the order of the documentation.
@@ -63,9 +67,6 @@ AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 # Flink's other built-ins: known, so that the refusal can say so.
 NOT_YET = frozenset(
     [
-        "ACOSH",
-        "ASINH",
-        "ATANH",
         "APPROX_COUNT_DISTINCT",
         "ARRAY_AGG",
         "ARRAY_APPEND",
@@ -83,14 +84,8 @@ NOT_YET = frozenset(
         "ARRAY_SLICE",
         "ARRAY_SORT",
         "ARRAY_UNION",
-        "BITAND",
-        "BITNOT",
-        "BITOR",
-        "BITXOR",
         "COLLECT",
         "CONVERT_TZ",
-        "COSH",
-        "COT",
         "CUME_DIST",
         "CUMULATE",
         "CURRENT_DATABASE",
@@ -127,7 +122,6 @@ NOT_YET = frozenset(
         "LAST_VALUE",
         "LEAD",
         "LISTAGG",
-        "LOG",
         "MAP_ENTRIES",
         "MAP_FROM_ARRAYS",
         "MAP_UNION",
@@ -137,8 +131,6 @@ NOT_YET = frozenset(
         "PERCENTILE",
         "PERCENT_RANK",
         "PRINTF",
-        "RAND",
-        "RAND_INTEGER",
         "RANK",
         "REGEXP_COUNT",
         "REGEXP_EXTRACT_ALL",
@@ -153,14 +145,11 @@ NOT_YET = frozenset(
         "SHA2",
         "SHA224",
         "SHA384",
-        "SINH",
         "SOURCE_WATERMARK",
         "SPLIT",
         "STDDEV_POP",
         "STDDEV_SAMP",
         "STR_TO_MAP",
-        "SUM0",
-        "TANH",
         "TIMESTAMPADD",
         "TIMESTAMPDIFF",
         "TO_NUMBER",
@@ -184,11 +173,46 @@ NOT_YET = frozenset(
 )
 
 
+# Rules for results that are not one type: from the arguments to the type, whose nullability is not looked at.
+Rule = Callable[[Sequence[Expr]], t.SqlType]
+
+
+def _keys(arguments: Sequence[Expr]) -> t.SqlType:
+    map_ = arguments[0].type
+    assert isinstance(map_, t.MapType)
+    return t.ArrayType(element=map_.key)
+
+
+def _values(arguments: Sequence[Expr]) -> t.SqlType:
+    map_ = arguments[0].type
+    assert isinstance(map_, t.MapType)
+    return t.ArrayType(element=map_.value)
+
+
+RULES: dict[str, Rule] = {
+    "$1": lambda arguments: arguments[0].type,
+    "keys": _keys,
+    "values": _values,
+    **numbers.RULES,
+    **times.RULES,
+}
+
+
 @dataclass(frozen=True)
 class Parameter:
     kind: str
     optional: bool = False
     repeated: bool = False
+
+    @property
+    def families(self) -> tuple[type[t.SqlType], ...]:
+        """The types that are taken as they are; none if the argument is cast."""
+        return tuple(x for kind in self.kind.split("|") for x in FAMILIES.get(kind, ()))
+
+    def takes(self, type_: t.SqlType) -> bool:
+        if self.kind in TYPES:
+            return t.can_assign(type_, TYPES[self.kind])
+        return self.kind == "common" or isinstance(type_, (*self.families, t.NullType))
 
 
 @dataclass(frozen=True)
@@ -198,6 +222,8 @@ class Function:
     result: str
     nulls: str
     """'' NULL in, NULL out; '!' never; '?' always; '&' only when all arguments may be."""
+    bare_null: bool = True
+    """Whether an argument may be the word NULL."""
 
     @property
     def signature(self) -> str:
@@ -221,32 +247,30 @@ class Function:
     def accepts(self, count: int) -> bool:
         return self.least <= count and (self.most is None or count <= self.most)
 
-    def result_type(self, arguments: Sequence[t.SqlType], common: t.SqlType | None) -> t.SqlType:
-        match self.result:
-            case "$1":
-                type_ = arguments[0]
-            case "common":
-                assert common is not None
-                type_ = common
-            case "keys":
-                assert isinstance(arguments[0], t.MapType)
-                type_ = t.ArrayType(element=arguments[0].key)
-            case "values":
-                assert isinstance(arguments[0], t.MapType)
-                type_ = t.ArrayType(element=arguments[0].value)
-            case named:
-                type_ = TYPES[named]
+    def takes(self, arguments: Sequence[Expr]) -> bool:
+        return self.accepts(len(arguments)) and all(
+            self.parameter(i).takes(a.type) for i, a in enumerate(arguments)
+        )
+
+    def result_type(self, arguments: Sequence[Expr], common: t.SqlType | None) -> t.SqlType:
+        if self.result == "common":
+            assert common is not None
+            type_ = common
+        elif self.result in RULES:
+            type_ = RULES[self.result](arguments)
+        else:
+            type_ = TYPES[self.result]
         nullable = {
-            "": any(a.nullable for a in arguments),
+            "": any(a.type.nullable for a in arguments),
             "!": False,
             "?": True,
-            "&": all(a.nullable for a in arguments),
+            "&": all(a.type.nullable for a in arguments),
         }[self.nulls]
         return type_.with_nullable(nullable)
 
 
 def _read(line: str) -> Function:
-    left, right = line.split("->")
+    left, arrow, right = re.split("([-=]>)", line)
     matched = re.match(r"(.*?)(?:\s{2,}(.*))?$", left.strip())
     assert matched
     parameters = []
@@ -256,14 +280,19 @@ def _read(line: str) -> Function:
         parameters.append(Parameter(kind.removesuffix("..."), optional, kind.endswith("...")))
     result = right.strip()
     nulls = result[-1] if result[-1] in "!?&" else ""
-    return Function(matched[1], tuple(parameters), result.removesuffix(nulls), nulls)
+    return Function(
+        matched[1], tuple(parameters), result.removesuffix(nulls), nulls, arrow == "->"
+    )
 
 
 AREAS: dict[str, tuple[Function, ...]] = {
     area: tuple(_read(line) for line in module.SIGNATURES.splitlines() if line)
     for area, module in _MODULES.items()
 }
-FUNCTIONS: dict[str, Function] = {f.name: f for area in AREAS.values() for f in area}
+FUNCTIONS: dict[str, tuple[Function, ...]] = {}
+for _area in AREAS.values():
+    for _function in _area:
+        FUNCTIONS[_function.name] = (*FUNCTIONS.get(_function.name, ()), _function)
 
 
 def aggregate_type(function: str, argument: t.SqlType | None, grouped: bool) -> t.SqlType | None:

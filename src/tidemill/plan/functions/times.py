@@ -1,5 +1,12 @@
 """Functions on dates and times. How to read a signature: `tidemill.plan.functions`."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidemill import types as t
+from tidemill.plan.expressions import Expr
+
 SIGNATURES = """
 CURRENT_TIMESTAMP                                             -> TIMESTAMP_LTZ(3)!
 CURRENT_ROW_TIMESTAMP                                         -> TIMESTAMP_LTZ(3)!
@@ -26,3 +33,5 @@ HOUR                  temporal                                -> BIGINT
 MINUTE                temporal                                -> BIGINT
 SECOND                temporal                                -> BIGINT
 """
+
+RULES: dict[str, Callable[[Sequence[Expr]], t.SqlType]] = {}

@@ -102,7 +102,7 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
 
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-      return new DatagenStream(spec);
+      return new DatagenStream(spec, checkpointLocation);
     }
   }
 }

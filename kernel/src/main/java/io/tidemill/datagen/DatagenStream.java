@@ -1,5 +1,6 @@
 package io.tidemill.datagen;
 
+import io.tidemill.Lifecycle;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -70,14 +71,17 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
   }
 
   private final DatagenProvider.Spec spec;
+  private final String metadataPath;
   private final long end;
   private boolean availableNow;
   private boolean started;
   private long startNanos;
   private long startRows;
 
-  DatagenStream(DatagenProvider.Spec spec) {
+  DatagenStream(DatagenProvider.Spec spec, String metadataPath) {
     this.spec = spec;
+    this.metadataPath = metadataPath;
+    Lifecycle.open(metadataPath);
     this.end = spec.numberOfRows() == null ? Long.MAX_VALUE : spec.numberOfRows();
   }
 
@@ -104,6 +108,9 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     long from = ((Count) start).rows;
+    if (Lifecycle.mustDrain(metadataPath)) {
+      return start;
+    }
     if (availableNow && spec.numberOfRows() == null) {
       // Without an end, "now" is the start, where nothing is due yet.
       return start;
@@ -115,6 +122,9 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
         Thread.sleep(Math.min(100, Math.max(1, 1000 / spec.rowsPerSecond())));
       } catch (InterruptedException e) {
         throw sneaky(e);
+      }
+      if (Lifecycle.mustDrain(metadataPath)) {
+        return start;
       }
       due = due(from);
     }

@@ -1,5 +1,6 @@
 package io.tidemill.kafka;
 
+import io.tidemill.Lifecycle;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -77,6 +78,7 @@ final class KafkaStream
     this.conf = conf;
     this.records = records;
     this.topics = new Topics(spec);
+    Lifecycle.open(metadataPath);
   }
 
   @Override
@@ -115,10 +117,16 @@ final class KafkaStream
     KafkaOffset from = KafkaOffset.of(start);
     // Spark's start is the end of the last batch that is in its commit log.
     publish(from);
+    if (Lifecycle.mustDrain(metadataPath)) {
+      return from;
+    }
     KafkaOffset next = admit(from, targets(from), limit);
     while (stopsAtCeiling && spec.isBounded() && next.equals(from) && !isDone(from)) {
       // "No news" would end the job, but its end lies beyond what the topic has yet.
       pause();
+      if (Lifecycle.mustDrain(metadataPath)) {
+        return from;
+      }
       next = admit(from, targets(from), limit);
     }
     return next;
@@ -196,7 +204,7 @@ final class KafkaStream
     if (bounds == null) {
       bounds = Bounds.fix(spec, topics, metadataPath, conf);
       ceiling = bounds.end();
-      Starts.add(metadataPath);
+      Lifecycle.fix(metadataPath);
     }
     return bounds;
   }

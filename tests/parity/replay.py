@@ -1,0 +1,372 @@
+"""A parity case on Tidemill, in one of three ways, and the comparison of what came out with what Flink recorded.
+
+In: a case, its answer, a broker and a Spark. Out: nothing, or a `Difference` that says what is not equal.
+
+Rows of an append-only result are a multiset. An updating result is checked on its way (a -U or -D takes back just the
+row that was last sent for its key) and compared as the table that is left. Topics are compared on the wire: keys,
+values, headers, tombstones, partitions, byte for byte but for the order of members in an inner JSON object, which
+Flink takes from a hash map.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar
+
+from case import Answer, Case, Look, Record, Result, Row, format_record, unfill
+
+from tidemill import Session
+from tidemill.broker import topics
+from tidemill.broker.records import Record as WireRecord
+from tidemill.changelog import RowKind
+from tidemill.errors import TidemillError
+from tidemill.spark.runner import ends_by_itself
+from tidemill.types import Field
+
+
+class Way(Enum):
+    STRAIGHT = "straight"
+    SINGLE = "one record a batch"
+    RESTARTED = "stopped in the middle and restarted"
+
+
+class Difference(AssertionError):
+    """We are not equal; the message says in what."""
+
+
+@dataclass
+class Ours:
+    """What came out of Tidemill."""
+
+    result: Result
+    code: str | None = None
+    """Of the diagnostic, where it failed."""
+    types: tuple[tuple[str, str], ...] | None = None
+    keys: frozenset[frozenset[int]] = frozenset()
+    """The upsert keys of the SELECT."""
+
+
+@dataclass
+class _Rows:
+    style: ClassVar[str] = "json"
+    rows: list[Row] = field(default_factory=list)
+
+    def take(self, fields: tuple[Field, ...], rows: Iterable[tuple[RowKind, str]]) -> None:
+        self.rows += [Row(kind.symbol, text) for kind, text in rows]
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: str) -> Ours:
+    names = {t.name: f"parity-{serial}-{t.name}" for t in case.topics}
+    for topic in case.topics:
+        topics.create(bootstrap, names[topic.name], topic.partitions)
+    values = {**names, "BOOTSTRAP": bootstrap}
+    replayed = _Replayed(case, way, values, spark, place)
+    try:
+        replayed.run()
+    except TidemillError as error:
+        found = error.diagnostics[0]
+        replayed.code, replayed.error = found.code, f"{found.code}: {found.message}"
+    finally:
+        replayed.close()
+    rows = [Row(r.kind, unfill(r.text, values)) for r in replayed.output.rows]
+    wire = {
+        look.topic: _wire(case, look, bootstrap, names[look.topic])
+        for look in case.looks
+        if look.topic
+    }
+    return Ours(
+        Result(tuple(rows), wire, replayed.error), replayed.code, replayed.types, replayed.keys
+    )
+
+
+class _Replayed:
+    def __init__(
+        self, case: Case, way: Way, values: Mapping[str, str], spark: Any, place: Path
+    ) -> None:
+        self.case, self.way, self.values, self.spark, self.place = case, way, values, spark, place
+        self.output = _Rows()
+        self.code: str | None = None
+        self.error: str | None = None
+        self.types: tuple[tuple[str, str], ...] | None = None
+        self.keys: frozenset[frozenset[int]] = frozenset()
+        self.session: Session | None = None
+        self.jobs: list[Any] = []
+
+    def run(self) -> None:
+        self._write(0)
+        for step in range(len(self.case.steps)):
+            if step:
+                self._write(step)
+            if self.way is Way.RESTARTED:
+                self._start(one_by_one=True)
+                self._wait_for_half()
+                self.close()
+                self._start()
+            elif not step:
+                self._start(one_by_one=self.way is Way.SINGLE)
+            self._settle()
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+        self.session, self.jobs = None, []
+
+    def _write(self, step: int) -> None:
+        for name, r in self.case.steps[step].records:
+            record = WireRecord(r.value, r.key, r.headers, r.partition, r.timestamp_ms)
+            topics.write(self.values["BOOTSTRAP"], self.values[name], [record])
+
+    def _start(self, one_by_one: bool = False) -> None:
+        settings = {"tidemill.batch.max-rows": "1"} if one_by_one else {}
+        self.session = Session(
+            self.spark,
+            checkpoint=self.place,
+            settings=settings,
+            variables=self.values,
+            output=self.output,
+        )
+        found = self.session.execute(self.case.script, name="case")
+        self.jobs = [job for job in found if not isinstance(job, str)]
+        for job in self.jobs:
+            if job.job.target == "select":
+                columns = job.job.roots[0].input.columns
+                self.types = tuple((c.name, str(c.type)) for c in columns)
+                self.keys = job.job.roots[0].input.upsert_keys
+
+    def _wait_for_half(self) -> None:
+        """Until a job has read half of what there is, or has ended."""
+        half = len(self.case.steps[0].records) // 2
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and any(job.is_active for job in self.jobs):
+            if any(_records_read(job) >= half for job in self.jobs):
+                return
+            time.sleep(0.02)
+
+    def _settle(self) -> None:
+        # The kernel looks for news of an idle topic every 100 ms.
+        time.sleep(0.12)
+        for job in self.jobs:
+            try:
+                if ends_by_itself(job.job, False):
+                    job.query.awaitTermination()
+                else:
+                    job.query.processAllAvailable()
+            except Exception:
+                if job.failure() is None:
+                    raise
+            failure = job.failure()
+            if failure is not None:
+                raise failure
+
+
+def _records_read(job: Any) -> int:
+    totals = [
+        int((source.get("metrics") or {}).get("records", 0))
+        for report in job.reports()[-1:]
+        for source in report["sources"]
+    ]
+    return sum(totals)
+
+
+def _wire(case: Case, look: Look, bootstrap: str, name: str) -> tuple[Record, ...]:
+    assert look.topic
+    several = case.topic(look.topic).partitions > 1
+    records = []
+    for r in topics.read(bootstrap, name):
+        picked = several and r.key is None and "partitions" not in look.words
+        stamp = r.timestamp_ms if "timestamps" in look.words else None
+        records.append(Record(r.value, r.key, r.headers, None if picked else r.partition, stamp))
+    return tuple(records)
+
+
+class Replays:
+    """Replays of one run, a few at a time on the one Spark and the one broker: each is mostly waiting."""
+
+    AT_A_TIME = 4
+
+    def __init__(
+        self, wanted: Iterable[tuple[Case, Way]], bootstrap: str, spark: Any, place: Path
+    ) -> None:
+        self._pool = ThreadPoolExecutor(self.AT_A_TIME)
+        self._found = {
+            (case.path, way): self._pool.submit(
+                run,
+                case,
+                way,
+                bootstrap,
+                spark,
+                place / str(number),
+                f"{number}-{case.path.stem[:60]}",
+            )
+            for number, (case, way) in enumerate(wanted)
+        }
+
+    def of(self, case: Case, way: Way) -> Ours:
+        return self._found[case.path, way].result()
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+# --- comparing ----------------------------------------------------------------------------------
+
+
+def compare(case: Case, answer: Answer, ours: Ours) -> None:
+    differs = case.tidemill is not None
+    expected = case.tidemill if case.tidemill is not None else answer.result
+    for look in case.looks:
+        if look.what == "error":
+            _compare_error(look, ours, expected if differs else None)
+            continue
+        if expected.error is not None and differs:
+            _compare_error(look, ours, expected)
+            continue
+        if ours.result.error is not None:
+            raise Difference(f"we fail: {ours.result.error}")
+        if look.what == "select":
+            if answer.types is not None and not differs and ours.types != answer.types:
+                raise Difference(f"types: ours {ours.types}, Flink's {answer.types}")
+            _compare_rows(ours, expected.select or ())
+        elif look.topic:
+            updating = not _is_append_only(answer.changelog_mode or "")
+            _compare_topic(
+                look, ours.result.topics[look.topic], expected.topics[look.topic], updating
+            )
+
+
+def _compare_error(look: Look, ours: Ours, expected: Result | None) -> None:
+    if expected is not None:
+        if expected.error is None:
+            raise Difference("our own answer of this case is no error")
+        if expected.error.strip() not in (ours.result.error or ""):
+            raise Difference(f"we say {ours.result.error!r}, not {expected.error!r}")
+        return
+    if ours.result.error is None:
+        raise Difference(f"we do not fail; Flink does: {look.fragment}")
+    if ours.code != look.code:
+        raise Difference(f"we fail with {ours.result.error}, not with {look.code}")
+
+
+def _compare_rows(ours: Ours, theirs: tuple[Row, ...]) -> None:
+    mine = ours.result.select or ()
+    _check_changelog(mine, ours.keys)
+    _same_bag("rows", _table(mine), _table(theirs))
+
+
+def _table(rows: Iterable[Row]) -> Counter[str]:
+    """The rows that a changelog leaves."""
+    table: Counter[str] = Counter()
+    for row in rows:
+        table[canonical(row.text)] += 1 if row.kind in ("+I", "+U") else -1
+    return +table
+
+
+def _check_changelog(rows: Iterable[Row], keys: frozenset[frozenset[int]]) -> None:
+    """Law: what is taken back is what was last sent, and nothing is taken back that is not there."""
+    table: Counter[str] = Counter()
+    last: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    key = sorted(min(keys, key=sorted)) if keys else None
+    for row in rows:
+        values = list(json.loads(row.text, parse_float=str, parse_int=str).values())
+        at = json.dumps([values[i] for i in key]) if key is not None else ""
+        if row.kind in ("-U", "-D"):
+            if not table[row.text]:
+                raise Difference(f"{row.kind} {row.text} takes back a row that is not there")
+            if key is not None and last.get(at) != row.text:
+                raise Difference(f"{row.kind} {row.text}, but last sent was {last.get(at)}")
+            table[row.text] -= 1
+            last.pop(at, None)
+            if row.kind == "-U":
+                taken[at] = row.text
+            continue
+        if key is not None:
+            if row.kind == "+I" and at in last:
+                raise Difference(f"+I {row.text}, but there is {last[at]}")
+            if row.kind == "+U" and at in last:
+                raise Difference(f"+U {row.text} without a -U of {last[at]}")
+            if row.kind == "+U" and at not in taken:
+                raise Difference(f"+U {row.text} of a row that is not there")
+            taken.pop(at, None)
+        table[row.text] += 1
+        last[at] = row.text
+
+
+def _compare_topic(
+    look: Look, mine: tuple[Record, ...], theirs: tuple[Record, ...], updating: bool
+) -> None:
+    if updating:
+        left, right = _upserts(mine), _upserts(theirs)
+        if left != right:
+            raise Difference(f"topic {look.topic}: ours {left}, Flink's {right}")
+        return
+    one = all(r.partition == 0 for r in (*mine, *theirs)) and "by key" not in look.words
+    left_lines, right_lines = ([_line(r) for r in side] for side in (mine, theirs))
+    _same_bag(f"topic {look.topic}", Counter(left_lines), Counter(right_lines))
+    if one and left_lines != right_lines and sorted(right_lines) != right_lines:
+        raise Difference(f"topic {look.topic}: the order is ours {left_lines}")
+
+
+def _upserts(records: tuple[Record, ...]) -> dict[str, str]:
+    """Key → last record, without those that are gone."""
+    table: dict[str, str] = {}
+    for record in records:
+        at = format_record(Record(None, record.key, (), record.partition))
+        if record.value is None:
+            table.pop(at, None)
+        else:
+            table[at] = _line(replace(record, key=None, partition=None))
+    return table
+
+
+def _line(record: Record) -> str:
+    text = record.value.decode("utf-8", "replace") if record.value is not None else None
+    if text is not None and text.startswith("{"):
+        record = replace(record, value=canonical(text).encode())
+    return format_record(record)
+
+
+def _same_bag(what: str, mine: Counter[str], theirs: Counter[str]) -> None:
+    if mine != theirs:
+        only = sorted((mine - theirs).elements()), sorted((theirs - mine).elements())
+        raise Difference(f"{what}: only ours {only[0]}, only Flink's {only[1]}")
+
+
+def canonical(text: str) -> str:
+    """A JSON object with the members of its inner objects in order; texts and numbers as they are written."""
+    if "{" not in text[1:]:
+        return text
+    try:
+        parsed = json.loads(text, parse_float=_Written, parse_int=_Written)
+    except ValueError:
+        return text
+    return "{" + ",".join(f"{json.dumps(k)}:{_sorted(v)}" for k, v in parsed.items()) + "}"
+
+
+class _Written(str):
+    """A number as it is written."""
+
+
+def _sorted(value: Any) -> str:
+    if isinstance(value, _Written):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_sorted(value[k])}" for k in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_sorted, value)) + "]"
+    return json.dumps(value)
+
+
+def _is_append_only(plan: str) -> bool:
+    return set(re.findall(r"changelogMode=\[([^]]*)\]", plan)) <= {"I", "NONE"}

@@ -1,0 +1,70 @@
+"""What Flink recorded, on Tidemill: every case straight, a third of them (another each day) in the other ways too;
+PARITY=full takes all. A case that is marked `not yet` must fail: once it is equal, its mark has to go."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import replay
+from case import (
+    Case,
+    Sheet,
+    case_paths,
+    read_answer,
+    read_case,
+    read_sheet,
+    read_sheet_answer,
+    sheet_paths,
+)
+from replay_sheets import differences
+
+from tidemill.broker import Broker, topics
+from tidemill.broker.records import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+CASES = [read_case(path) for path in case_paths()]
+TODAY = datetime.datetime.now(datetime.UTC).date().toordinal()
+
+
+def chosen() -> Iterator[Any]:
+    for case in CASES:
+        in_turn = zlib.crc32(case.name.encode()) % 3 == TODAY % 3
+        for way in replay.Way:
+            if way is replay.Way.STRAIGHT or in_turn or os.environ.get("PARITY") == "full":
+                yield pytest.param(case, way, id=f"{case.name}, {way.value}")
+
+
+@pytest.mark.parametrize(("case", "way"), list(chosen()))
+def test_case(case: Case, way: replay.Way, replays: replay.Replays) -> None:
+    ours, answer = replays.of(case, way), read_answer(case.answer_path)
+    if case.mark is None or case.mark.kind == "differs":
+        replay.compare(case, answer, ours)
+        return
+    with pytest.raises(replay.Difference):
+        replay.compare(case, answer, ours)
+        pytest.fail(f"{case.name} is equal now: take its mark '{case.mark.kind}' away")
+
+
+@pytest.mark.parametrize("path", sheet_paths(), ids=lambda p: p.stem)
+def test_sheet(path: Path, broker: Broker, spark: Any, topic_name: Any) -> None:
+    sheet, answer = read_sheet(path), read_sheet_answer(path.with_suffix(".answer"))
+    topic = topic_name("samples")
+    if sheet.aggregates:
+        fill(sheet, broker.bootstrap, topic)
+    found = differences(spark, sheet, answer, bootstrap=broker.bootstrap, topic=topic)
+    unmarked = {text: what for text, what in found.items() if text not in sheet.marks}
+    equal = sorted(sheet.marks.keys() - found.keys())
+    assert not unmarked, "\n".join(f"{text}: {what}" for text, what in unmarked.items())
+    assert not equal, f"equal now, so the marks have to go: {equal}"
+
+
+def fill(sheet: Sheet, bootstrap: str, topic: str) -> None:
+    topics.create(bootstrap, topic, 1)
+    topics.write(bootstrap, topic, [Record(row.encode()) for row in sheet.rows])
