@@ -4,7 +4,7 @@ BIN := .venv/bin
 ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite parity-setup parity-record clean
+.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite parity-setup parity-record parity-full bench-one clean
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -46,8 +46,14 @@ parity-setup: $(ENV)       ## Install Flink, whose answers the parity tests are 
 parity-record: $(ENV)      ## Record Flink's answers: new and changed cases, CASE=name or glob, ALL=1
 	@$(BIN)/python tools/flink/record.py $(if $(ALL),--all) $(if $(CASE),'$(CASE)')
 
+parity-full: kernel        ## Replay every parity case in every way
+	PARITY=full $(PYTEST) tests/parity
+
+bench-one: kernel          ## One bounded script on Flink and on Tidemill, alternating: CASE=name [ROWS=…]
+	@$(BIN)/python bench/one.py '$(CASE)' $(if $(ROWS),--rows $(ROWS))
+
 wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside
-	rm -rf build && $(BIN)/python -m build --wheel --no-isolation --outdir dist .
+	rm -rf build/lib build/bdist.* && $(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:           ## Remove what the build made (not the per-user cache)
 	rm -rf .venv build dist src/tidemill/jars kernel/build src/*.egg-info

@@ -12,20 +12,18 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import random
 import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-
+import inputs
 from tidemill import Session
-from tidemill.broker import start, topics
+from tidemill.broker import start
 from tidemill.spark.source import topics_spec
 from tidemill.tables.catalog import Table
 
-KEYS = 200_000
+KEYS = inputs.USERS
 BATCH = 1_000_000
 
 SCRIPT = """
@@ -43,34 +41,6 @@ WORKLOADS = {
     ),
 }
 TARGETS = {"decode": 0.25, f"GROUP BY, {KEYS:,} keys": 0.1}
-
-
-def fill(bootstrap: str, rows: int) -> None:
-    """Documents of about 115 bytes, the same in every run."""
-    topics.create(bootstrap, "orders", 2, {})
-    dice = random.Random(42)
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 50,
-            "batch.size": 1 << 20,
-            "queue.buffering.max.messages": 500_000,
-        }
-    )
-    for i in range(rows):
-        document = (
-            b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
-            % (dice.randrange(KEYS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
-        )
-        while True:
-            try:
-                producer.produce("orders", document, partition=i % 2)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        if i % 10_000 == 0:
-            producer.poll(0)
-    producer.flush()
 
 
 def raw_read(session: Session) -> Any:
@@ -109,7 +79,7 @@ def main() -> None:
         broker = start(Path(place), port=0)
         try:
             print(f"filling a topic with {chosen.rows:,} rows …", flush=True)
-            fill(broker.bootstrap, chosen.rows)
+            inputs.orders(broker.bootstrap, "orders", chosen.rows)
             with Session(variables={"BOOTSTRAP": broker.bootstrap}) as session:
                 session.execute(SCRIPT)
                 rates: dict[str, list[float]] = {name: [] for name in WORKLOADS}

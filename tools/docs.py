@@ -18,6 +18,7 @@ import ast
 import enum
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +30,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+sys.path.insert(0, str(ROOT / "tests" / "parity"))
+
+from case import MARKS, case_paths, read_case, read_sheet, sheet_paths  # noqa: E402
+
 from tidemill.plan.functions import (  # noqa: E402
     AGGREGATES,
     NOT_YET,
@@ -37,6 +42,7 @@ from tidemill.plan.functions import (  # noqa: E402
 from tidemill.plan.functions import (  # noqa: E402
     AREAS as FUNCTION_AREAS,
 )
+from tidemill.spark.functions import FORMS  # noqa: E402
 from tidemill.tables import CODES, CONNECTORS, FORMATS  # noqa: E402
 from tidemill.tables.connector import FRAMEWORK_OPTIONS  # noqa: E402
 from tidemill.tables.options import Option, format_duration  # noqa: E402
@@ -182,6 +188,16 @@ _WRITTEN = {
     "IS FALSE": "{0} IS FALSE",
     "IN": "{0} IN ({1})",
     "LIKE": "{0} LIKE {1} [ESCAPE {2}]",
+    "SIMILAR TO": "{0} SIMILAR TO {1} [ESCAPE {2}]",
+    **{
+        f"IS JSON{kind}": f"{{0}} IS JSON{kind}"
+        for kind in ("", " VALUE", " OBJECT", " ARRAY", " SCALAR")
+    },
+    "JSON_EXISTS": "JSON_EXISTS({0}, {1} [… ON ERROR])",
+    "JSON_VALUE": "JSON_VALUE({0}, {1} [RETURNING type] [… ON EMPTY] [… ON ERROR])",
+    "JSON_QUERY": "JSON_QUERY({0}, {1} [RETURNING type] [… WRAPPER] [… ON EMPTY] [… ON ERROR])",
+    "JSON_OBJECT": "JSON_OBJECT([KEY string VALUE {0}] [NULL | ABSENT ON NULL])",
+    "JSON_ARRAY": "JSON_ARRAY([{0}] [NULL | ABSENT ON NULL])",
     "TRIM": "TRIM([BOTH] [{1}] [FROM] {0})",
     "TRIM LEADING": "TRIM(LEADING {1} FROM {0})",
     "TRIM TRAILING": "TRIM(TRAILING {1} FROM {0})",
@@ -200,30 +216,55 @@ _NULLS = {
     "!": "never NULL",
     "?": "may be NULL",
     "&": "NULL only if all arguments are",
+    "^": "NULL only if the first argument is",
+    "~": "may be NULL if an element may",
 }
 # Refused as functions of the table, and yet there: the binder writes them as something else.
 _FORMS = ("EXTRACT", "MOD")
 
 
+def _kind(kind: str) -> str:
+    return kind.removesuffix(":common")
+
+
 def _form(function: Function) -> str:
     written = _WRITTEN.get(function.name)
     if written:
-        kinds = [p.kind + (", …" if p.repeated else "") for p in function.parameters]
+        kinds = [_kind(p.kind) + (", …" if p.repeated else "") for p in function.parameters]
         return written.format(*kinds)
     if _WITHOUT_PARENTHESES.match(function.name):
         return function.name
-    return re.sub(r", \[(\w+)\]", r"[, \1]", function.signature).replace("...", ", …")
+    signature = function.signature.replace(":common", "")
+    return re.sub(r", \[(\w+)\]", r"[, \1]", signature).replace("...", ", …")
+
+
+def _status(name: str) -> str:
+    """native: one Spark expression; lowered: composed of several, or a function of the kernel."""
+    form = FORMS[name]
+    native = isinstance(form, str) and re.fullmatch(r"(?!tidemill_)\w+\((\{[^{}]*\}(, )?)*\)", form)
+    return "native" if native else "lowered"
 
 
 def functions() -> str:
     return "\n".join(
         f"### {area}\n\n"
         + table(
-            ("form", "result", ""),
-            ([code(cell(_form(f))), code(f.result), _NULLS[f.nulls]] for f in members),
+            ("form", "result", "status", ""),
+            (
+                [code(cell(_form(f))), code(cell(f.result)), _status(f.name), _NULLS[f.nulls]]
+                for f in members
+            ),
         )
         for area, members in FUNCTION_AREAS.items()
     )
+
+
+def functions_summary() -> str:
+    names = {f.name for members in FUNCTION_AREAS.values() for f in members}
+    counts = Counter(map(_status, names))
+    counts["lowered"] += len(AGGREGATES)
+    counts["not yet"] = len(set(NOT_YET) - set(_FORMS))
+    return table(("status", "functions"), [[k, str(counts[k])] for k in sorted(counts)])
 
 
 def aggregates() -> str:
@@ -232,6 +273,53 @@ def aggregates() -> str:
 
 def functions_not_yet() -> str:
     return ", ".join(code(name) for name in sorted(NOT_YET) if name not in _FORMS) + "\n"
+
+
+# --- parity --------------------------------------------------------------------------------------
+
+
+def parity_summary() -> str:
+    cases = [read_case(path) for path in case_paths()]
+    sheets = [read_sheet(path) for path in sheet_paths()]
+    marks = [c.mark.kind if c.mark else "equal" for c in cases]
+    rows = [["cases", *(str(marks.count(kind)) for kind in ("equal", *MARKS)), str(len(cases))]]
+    expressions = sum(len(s.expressions) + len(s.aggregates) for s in sheets)
+    marked = [mark.kind for s in sheets for mark in s.marks.values()]
+    counts = [marked.count(kind) for kind in MARKS]
+    rows.append(
+        ["expressions", str(expressions - sum(counts)), *map(str, counts), str(expressions)]
+    )
+    return table(("", "equal", *MARKS, "all"), rows)
+
+
+def parity_cases() -> str:
+    parts: dict[str, list[list[str]]] = {}
+    for path in case_paths():
+        case = read_case(path)
+        area, _, name = case.name.partition("/")
+        status = f"{case.mark.kind}: {case.mark.reason}" if case.mark else "equal"
+        sentence = case.comment.split("\n")[0]
+        parts.setdefault(area, []).append([code(name), cell(sentence), cell(status)])
+    return "\n".join(
+        f"### {capital(area.replace('_', ' '))}\n\n" + table(("case", "what it shows", ""), rows)
+        for area, rows in parts.items()
+    )
+
+
+def parity_sheets() -> str:
+    parts = []
+    for path in sheet_paths():
+        sheet = read_sheet(path)
+        number = len(sheet.expressions) + len(sheet.aggregates)
+        rows = [
+            [code(cell(text)), mark.kind, cell(mark.reason)] for text, mark in sheet.marks.items()
+        ]
+        equal = f"{number - len(rows)} of {number} expressions are equal."
+        parts.append(
+            f"### {capital(path.stem.replace('_', ' '))}\n\n{sheet.comment.split(chr(10))[0]} {equal}\n"
+            + ("\n" + table(("expression", "", "reason"), rows) if rows else "")
+        )
+    return "\n".join(parts)
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -407,6 +495,10 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "format-options": format_options,
     "functions": functions,
     "functions-not-yet": functions_not_yet,
+    "functions-summary": functions_summary,
+    "parity-cases": parity_cases,
+    "parity-sheets": parity_sheets,
+    "parity-summary": parity_summary,
     "refused-connectors": refused_connectors,
     "refused-formats": refused_formats,
     "settings": settings,

@@ -275,10 +275,16 @@ def test_decoder_survives_pickling():
     assert decoded.dropped == {"unreadable document": 1}
 
 
-def test_json_parser_option_has_no_effect():
-    for enabled in (True, False):
-        decoded = decode(AB, ['{"b":1.10}'], {"decode.json-parser.enabled": enabled})
-        assert decoded.columns[1].to_pylist() == ["1.10"]
+@pytest.mark.parametrize(
+    ("enabled", "text", "decimal"),
+    [(True, "1.10", "12345678901234567.89"), (False, "1.1", "12345678901234568.00")],
+)
+def test_older_parser_makes_doubles_of_numbers(enabled, text, decimal):
+    """Flink's tree parser, which 'json.decode.json-parser.enabled' = 'false' chooses."""
+    fields = (*AB, t.Field("c", t.DecimalType(precision=20, scale=2)))
+    document = '{"a":7,"b":1.10,"c":12345678901234567.89}'
+    decoded = decode(fields, [document], {"decode.json-parser.enabled": enabled})
+    assert [str(c[0].as_py()) for c in decoded.columns] == ["7", text, decimal]
 
 
 def test_common_documents_are_not_parsed_exactly(monkeypatch):
@@ -305,7 +311,7 @@ def test_common_documents_are_not_parsed_exactly(monkeypatch):
     assert rows(decoded, fields) == [
         '(1, "x", 12.34, 1.0, 2020-01-02 03:04:05.123)',
         "(NULL, NULL, NULL, NULL, NULL)",
-        '(112, "42", 7.00, 60.0, 2020-01-02 03:04:05.123456)',
+        '(112, "42", 7.00, 60.0, 2020-01-02 03:04:05.123)',
     ]
 
 

@@ -10,7 +10,7 @@ Aggregates run as streaming jobs over a real topic, because that is what the ker
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 from case import Evaluated, Sheet, SheetAnswer, json_members, read_sheet, read_sheet_answer
+from replay import plain
 
 from tidemill.changelog import RowKind
 from tidemill.errors import Source, TidemillError
@@ -187,15 +188,21 @@ def difference(ours: Evaluated, flinks: Evaluated) -> str | None:
         return None if ours.error is not None else f"Flink fails: {flinks.error.splitlines()[0]}"
     if ours.error is not None:
         return f"we fail: {ours.error}"
+    # Flink's decimals have all their places, ours are as the json format writes them.
+    short = plain if "DECIMAL" in (ours.type or "") else str
     for what, mine, theirs in (
         ("type", ours.type, flinks.type),
-        ("values", ours.values, flinks.values),
+        ("values", tuple(map(short, ours.values)), tuple(map(short, flinks.values))),
         ("type by g", ours.group_type, flinks.group_type),
-        ("values by g", ours.groups, flinks.groups and tuple(sorted(flinks.groups))),
+        ("values by g", _by_group(ours, short), _by_group(flinks, short)),
     ):
         if mine != theirs:
             return f"{what}: ours {_shown(mine)}, Flink's {_shown(theirs)}"
     return None
+
+
+def _by_group(found: Evaluated, short: Callable[[str], str]) -> tuple[tuple[str, str], ...] | None:
+    return found.groups and tuple(sorted((g, short(value)) for g, value in found.groups))
 
 
 def _shown(found: object) -> str:

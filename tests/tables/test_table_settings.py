@@ -76,7 +76,6 @@ def test_keys_of_flinks_engine_are_meaningless_and_silent(key: str) -> None:
     [
         ("table.exec.state.ttl", "1 d"),
         ("table.exec.source.idle-timeout", "10 s"),
-        ("table.exec.sink.not-null-enforcer", "drop"),
         ("table.exec.sink.upsert-materialize", "NONE"),
     ],
 )

@@ -81,7 +81,10 @@ class Flink:
         self.gateway = JavaGateway.launch_gateway(
             java_path=java,
             classpath=os.pathsep.join([*sorted(own), *jars]),
-            javaopts=["-Xmx1g", *(f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in OPENED)],
+            javaopts=[
+                f"-Xmx{os.environ.get('TIDEMILL_FLINK_HEAP', '1g')}",
+                *(f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in OPENED),
+            ],
             die_on_exit=True,
             redirect_stdout=sys.stderr,
             redirect_stderr=sys.stderr,

@@ -35,7 +35,6 @@ DEFAULTS: Mapping[str, object] = {
     "map-null-key.literal": "null",
     "encode.decimal-as-plain-number": False,
     "encode.ignore-null-fields": False,
-    # Chooses between Flink's two parsers; there is one here, so it has no effect.
     "decode.json-parser.enabled": True,
 }
 
@@ -85,6 +84,8 @@ class _Settings:
     standard: str
     ignore_errors: bool
     fail_on_missing: bool
+    through_tree: bool
+    """Flink's older parser, by which a number has been a double before it becomes a text or a decimal."""
 
 
 @dataclass
@@ -220,9 +221,9 @@ def _fast_date(values: Values, _: _Chunk) -> Any:
 def _fast_time(values: Values, _: _Chunk) -> Any:
     # Arrow parses no times, but timestamps.
     texts = pc.binary_join_element_wise("1970-01-01", _texts(values, 8), " ")
-    nanos = pc.cast(pc.cast(texts, pa.timestamp("ns")), pa.int64())
-    millis = pc.multiply(pc.divide(nanos, 1_000_000), 1_000_000)
-    return pc.cast(millis, pa.time64("ns"))
+    seconds = pc.floor_temporal(pc.cast(texts, pa.timestamp("ns")), unit="second")
+    # Flink's json reads no fraction of a second.
+    return pc.cast(pc.cast(seconds, pa.int64()), pa.time64("ns"))
 
 
 def _fast_timestamp(type_: t.SqlType, settings: _Settings) -> Fast:
@@ -231,7 +232,12 @@ def _fast_timestamp(type_: t.SqlType, settings: _Settings) -> Fast:
     iso = settings.standard == "ISO-8601"
     shortest = len("yyyy-MM-ddTHH:mm" if iso else "yyyy-MM-dd HH:mm:ss") + zoned
     separator = b"T" if iso else b" "
-    micros, nanos = (pa.timestamp(unit, tz="UTC" if zoned else None) for unit in ("us", "ns"))
+    millis, micros, nanos = (
+        pa.timestamp(unit, tz="UTC" if zoned else None) for unit in ("ms", "us", "ns")
+    )
+    # Flink keeps milliseconds for a precision up to 3.
+    coarse = isinstance(type_, (t.TimestampType, t.TimestampLtzType)) and type_.precision <= 3
+    unit, kept = ("millisecond", millis) if coarse else ("microsecond", micros)
 
     def build(values: Values, _: _Chunk) -> Any:
         texts = _texts(values, shortest)
@@ -241,11 +247,11 @@ def _fast_timestamp(type_: t.SqlType, settings: _Settings) -> Fast:
         if zoned and pc.all(pc.ends_with(texts, "Z")).as_py() is False:
             raise _Unsure
         try:
-            return pc.cast(texts, micros)
+            return pc.cast(pc.cast(texts, kept), micros)
         except pa.ArrowInvalid:
-            # Seven to nine digits of a fraction, if it is that.
+            # More digits of a fraction, up to nine, if it is that.
             finer = pc.cast(texts, nanos)
-            return pc.cast(pc.floor_temporal(finer, unit="microsecond"), micros)
+            return pc.cast(pc.floor_temporal(finer, unit=unit), micros)
 
     return build
 
@@ -372,7 +378,11 @@ class _Column:
 def _column(field_: t.Field, settings: _Settings) -> _Column:
     # First, because it refuses what the format cannot do.
     convert = json_exact.converter(
-        field_.type, settings.standard, settings.ignore_errors, settings.fail_on_missing
+        field_.type,
+        settings.standard,
+        settings.ignore_errors,
+        settings.fail_on_missing,
+        settings.through_tree,
     )
     arrow = arrow_type(field_.type)
     typed = _strict(arrow) if isinstance(field_.type, _CHECKED) else None
@@ -394,6 +404,7 @@ class JsonDecoder:
             str(merged["timestamp-format.standard"]),
             bool(merged["ignore-parse-errors"]),
             bool(merged["fail-on-missing-field"]),
+            not merged["decode.json-parser.enabled"],
         )
         self._ignore_errors = settings.ignore_errors
         names = [f.name for f in fields] if wanted is None else list(wanted)

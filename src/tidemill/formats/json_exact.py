@@ -117,17 +117,31 @@ def _surrogates(found: re.Match[str]) -> str:
     return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
+def tree_number(value: str | float) -> Number:
+    """The text of a number that has been a node of Jackson's tree: a fraction or an exponent makes it a double."""
+    if isinstance(value, float):
+        # orjson makes doubles of integers beyond 64 bits, too.
+        if abs(value) >= 2.0**63:
+            raise NeedsText
+        return Number(java_text.print_double(value))
+    if value.lstrip("-").isdigit():
+        return Number(int(value))
+    return Number(java_text.print_double(float(value)))
+
+
 def compact(value: object) -> str:
-    """A value of `parse` as JSON text without blanks, every number as it was written."""
+    """A value of `parse` or of orjson as JSON text without blanks, as Jackson writes a tree."""
     match value:
-        case Number():
-            return value
+        case Number() | float():
+            return tree_number(value)
         case str():
             return quote(value)
         case None:
             return "null"
         case bool():
             return "true" if value else "false"
+        case int():
+            return str(value)
         case list():
             return "[" + ",".join(map(compact, value)) + "]"
         case dict():
@@ -171,8 +185,6 @@ def _to_string(value: object) -> object:
             return str(value)
         case dict() | list():
             try:
-                if _from_orjson(value):
-                    raise NeedsText
                 return compact(value).encode("utf-8", "replace").decode()
             except RecursionError:
                 raise Mismatch("nested too deeply to be read as text") from None
@@ -180,16 +192,14 @@ def _to_string(value: object) -> object:
     raise NeedsText
 
 
-def _from_orjson(value: object) -> bool:
-    """Whether a container holds a number without its text."""
-    match value:
-        case dict():
-            return any(map(_from_orjson, value.values()))
-        case list():
-            return any(map(_from_orjson, value))
-        case bool():
-            return False
-    return isinstance(value, (int, float))
+def _through_tree(convert: Convert) -> Convert:
+    """What a number is after it has been a node of Jackson's tree, for types that see its digits."""
+
+    def converted(value: object) -> object:
+        is_number = isinstance(value, (Number, float))
+        return convert(tree_number(value) if is_number else value)  # type: ignore[arg-type]
+
+    return converted
 
 
 def _to_boolean(value: object) -> object:
@@ -294,8 +304,19 @@ def _from_text(parse_text: Callable[[str], int], expected: str) -> Convert:
     return convert
 
 
-def _to_timestamp(form: java_text.TimestampForm) -> Convert:
-    return _from_text(lambda text: java_text.parse_timestamp(text, form), form.shown)
+def _to_timestamp(form: java_text.TimestampForm, micros: int) -> Convert:
+    """To whole units of so many microseconds: Flink keeps milliseconds for a precision up to 3."""
+    return _from_text(
+        lambda text: java_text.parse_timestamp(text, form) // micros * micros, form.shown
+    )
+
+
+def _parse_time(text: str) -> int:
+    # Flink's json reads no fraction of a second.
+    return java_text.parse_time(text) // _SECOND * _SECOND
+
+
+_SECOND = 1_000_000_000
 
 
 _TIMESTAMP_FORMS: dict[tuple[str, type[t.SqlType]], java_text.TimestampForm] = {
@@ -319,7 +340,7 @@ _SCALARS: dict[type[t.SqlType], Convert] = {
     t.BinaryType: _to_bytes,
     t.VarBinaryType: _to_bytes,
     t.DateType: _from_text(java_text.parse_date, "yyyy-MM-dd"),
-    t.TimeType: _from_text(java_text.parse_time, "HH:mm:ss[.f]"),
+    t.TimeType: _from_text(_parse_time, "HH:mm:ss[.f]"),
 }
 
 
@@ -356,7 +377,11 @@ def unsupported(type_: t.SqlType) -> Exception:
 
 
 def converter(
-    type_: t.SqlType, standard: str, ignore_errors: bool, fail_on_missing: bool
+    type_: t.SqlType,
+    standard: str,
+    ignore_errors: bool,
+    fail_on_missing: bool,
+    through_tree: bool = False,
 ) -> Convert:
     """Turns one value that is not None into Python's counterpart of the column's Arrow type.
 
@@ -365,10 +390,11 @@ def converter(
     """
     scalar = _SCALARS.get(type(type_))
     if scalar:
-        return scalar
+        sees_digits = through_tree and isinstance(type_, t.STRING_TYPES)
+        return _through_tree(scalar) if sees_digits else scalar
 
     def nested(inner: t.SqlType) -> Convert:
-        return converter(inner, standard, ignore_errors, fail_on_missing)
+        return converter(inner, standard, ignore_errors, fail_on_missing, through_tree)
 
     def convert_inside(convert: Convert, value: object, step: str) -> object:
         if value is None:
@@ -382,9 +408,10 @@ def converter(
 
     match type_:
         case t.DecimalType():
-            return _to_decimal(type_)
+            return _through_tree(_to_decimal(type_)) if through_tree else _to_decimal(type_)
         case t.TimestampType() | t.TimestampLtzType():
-            return _to_timestamp(timestamp_form(type_, standard))
+            micros = 1000 if type_.precision <= 3 else 1
+            return _to_timestamp(timestamp_form(type_, standard), micros)
         case t.ArrayType():
             element = nested(type_.element)
 

@@ -5,6 +5,7 @@ Column pruning happens here, as the last step, so that a scan names exactly the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -23,7 +24,6 @@ from tidemill.plan.expressions import (
     rewrite,
     walk,
 )
-from tidemill.plan.functions import aggregate_type
 from tidemill.plan.scope import Relation, Scope, cast, not_yet
 from tidemill.sql import ast
 from tidemill.tables import build_table, check_insert, check_read
@@ -445,8 +445,9 @@ class _Binder:
         for call in calls:
             argument = None if call.argument is None else column(call.argument)
             condition = None if call.filter is None else column(call.filter)
-            type_ = aggregate_type(call.function, argument.type if argument else None, grouped)
-            assert type_ is not None
+            # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
+            may_be_empty = not grouped and call.function != "COUNT"
+            type_ = call.type.with_nullable(call.type.nullable or may_be_empty)
             placed.append(replace(call, argument=argument, filter=condition, type=type_))
         key_names = [describe(k) for k in keys]
         input_names = tuple(describe(e) for e in below)
@@ -598,6 +599,17 @@ def _rename(node: nodes.Node, names: tuple[ast.Identifier, ...], place: ast.Node
             "PLAN-055", f"{len(names)} names for {len(node.columns)} columns", place.span
         )
     return _named(node, tuple(n.name for n in names))
+
+
+def with_unique_names(node: nodes.Node) -> nodes.Node:
+    """What a query shows: a name that was there before gets a number, as in Flink."""
+    names: list[str] = []
+    for column in node.columns:
+        name, numbers = column.name, itertools.count()
+        while name in names:
+            name = f"{column.name}{next(numbers)}"
+        names.append(name)
+    return _named(node, tuple(names))
 
 
 def _named(node: nodes.Node, names: tuple[str, ...]) -> nodes.Node:

@@ -18,7 +18,7 @@ from tidemill.errors import (
     script_error,
 )
 from tidemill.plan import nodes
-from tidemill.plan.binder import bind_insert, bind_query, bind_table
+from tidemill.plan.binder import bind_insert, bind_query, bind_table, with_unique_names
 from tidemill.plan.explain import explain
 from tidemill.plan.modes import Modes, check_runnable, infer_modes
 from tidemill.plan.scope import not_yet
@@ -167,7 +167,7 @@ class Environment:
                 )
             case ast.QueryStatement():
                 node = bind_query(statement.query, self)
-                return self._job((nodes.Collect(node),), statement.query.span)
+                return self._job((nodes.Collect(with_unique_names(node)),), statement.query.span)
             case ast.Explain():
                 return self._explain(statement)
             case _:

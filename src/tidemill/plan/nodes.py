@@ -13,7 +13,7 @@ from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode, RowKind
 from tidemill.errors import Span
 from tidemill.plan.expressions import AggregateCall, Expr, Input, describe, inputs
 from tidemill.tables.catalog import Table
-from tidemill.types import Field
+from tidemill.types import Field, without_time_precision
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Scan(Node):
     @cached_property
     def columns(self) -> tuple[Field, ...]:
         known = {c.name: c for c in self.table.schema.columns}
-        return tuple(Field(n, known[n].type) for n in self.names)
+        return tuple(Field(n, without_time_precision(known[n].type)) for n in self.names)
 
     @property
     def kinds(self) -> ChangelogMode:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date, time
 from decimal import Decimal
+from math import isinf
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, did_you_mean, script_error
@@ -15,11 +17,18 @@ from tidemill.plan.functions import (
     AGGREGATES,
     FUNCTIONS,
     NOT_YET,
+    REFUSALS,
     TYPES,
     Function,
     aggregate_type,
 )
+from tidemill.plan.functions.json import is_path
+from tidemill.plan.functions.logic import COMPARISONS
 from tidemill.sql import ast
+
+_TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
+# Functions that may be written like a column; the time functions are known to the parser.
+_WITHOUT_PARENTHESES = (["PI"],)
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,8 @@ class Scope:
                 name.span,
                 "write the table's name in front of it",
             )
+        if not found and parts in _WITHOUT_PARENTHESES:
+            return self._apply(parts[0], [], name.span)
         if not found:
             raise self._missing(name.parts[0], self.columns, self._place())
         return _fields(found[0], name.parts[1:])
@@ -105,7 +116,7 @@ class Scope:
             case ast.NumberLiteral():
                 return _number(node)
             case ast.StringLiteral():
-                return Literal(t.CharType(False, max(1, len(node.value))), node.value)
+                return Literal(t.CharType(False, _chars(node.value)), node.value)
             case ast.BinaryLiteral():
                 return Literal(t.BinaryType(False, max(1, len(node.value))), node.value)
             case ast.BooleanLiteral():
@@ -133,13 +144,13 @@ class Scope:
                 arguments = [self.bind(node.operand), self.bind(node.pattern)]
                 if node.escape is not None:
                     arguments.append(self.bind(node.escape))
-                if node.similar:
-                    raise not_yet("SIMILAR TO", node.span)
-                return _negated(self._apply("LIKE", arguments, node.span), node.negated)
+                name = "SIMILAR TO" if node.similar else "LIKE"
+                return _negated(self._apply(name, arguments, node.span), node.negated)
             case ast.Case():
                 return self._case(node)
             case ast.Cast():
-                return cast(self.bind(node.operand), node.type, node.span, node.safe)
+                target = t.without_time_precision(node.type)
+                return cast(self.bind(node.operand), target, node.span, node.safe)
             case ast.FunctionCall():
                 return self._call(node)
             case ast.ArrayConstructor():
@@ -196,9 +207,9 @@ class Scope:
             return self._apply(name, [operand, self.bind(node.other)], node.span)
         if node.test in ("NULL", "UNKNOWN"):
             return self._apply("IS NOT NULL" if node.negated else "IS NULL", [operand], node.span)
-        if node.test in ("TRUE", "FALSE"):
+        if node.test in ("TRUE", "FALSE") or node.test.startswith("JSON"):
             return _negated(self._apply(f"IS {node.test}", [operand], node.span), node.negated)
-        raise not_yet(f"IS {node.test}", node.span)
+        raise AssertionError(node.test)
 
     def _between(self, node: ast.Between) -> Expr:
         operand, low, high = self.bind(node.operand), self.bind(node.low), self.bind(node.high)
@@ -226,7 +237,11 @@ class Scope:
         otherwise = (
             Literal(t.NullType(), None) if node.otherwise is None else self.bind(node.otherwise)
         )
-        type_, unified = _unify([*results, otherwise], node.span, "the branches of CASE")
+        type_, unified = _unify(
+            _of_one_kind([*results, otherwise], node.span), node.span, "the branches of CASE"
+        )
+        if isinstance(type_, t.NullType):
+            raise _only_nulls("the branches of CASE", node.span)
         arguments = [e for pair in zip(conditions, unified, strict=False) for e in pair]
         return Call(type_, "CASE", (*arguments, unified[-1]))
 
@@ -234,12 +249,16 @@ class Scope:
         type_, items = _unify(
             [self.bind(i) for i in node.items], node.span, "the elements of ARRAY"
         )
+        if isinstance(type_, t.NullType):
+            raise _only_nulls("the elements of ARRAY", node.span)
         return Call(t.ArrayType(False, type_), "ARRAY", tuple(items))
 
     def _map(self, node: ast.MapConstructor) -> Expr:
         items = [self.bind(i) for i in node.items]
         if len(items) % 2 or not items:
             raise script_error("PLAN-007", "MAP[…] needs keys and values in turn", node.span)
+        if any(isinstance(i.type, t.NullType) for i in items):
+            raise script_error("PLAN-013", "MAP does not take a bare NULL", node.span, _TYPED_NULL)
         key, keys = _unify(items[::2], node.span, "the keys of MAP")
         value, values = _unify(items[1::2], node.span, "the values of MAP")
         arguments = tuple(e for pair in zip(keys, values, strict=True) for e in pair)
@@ -247,11 +266,26 @@ class Scope:
 
     def _element(self, node: ast.ElementAccess) -> Expr:
         operand, index = self.bind(node.operand), self.bind(node.index)
+        if isinstance(index.type, t.NullType):
+            raise script_error(
+                "PLAN-013", "[…] does not take a bare NULL", node.index.span, _TYPED_NULL
+            )
         match operand.type:
             case t.ArrayType(element=element):
+                if not isinstance(index.type, t.INTEGER_TYPES):
+                    raise _no_index(operand.type, index.type, node.index.span)
+                if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
+                    raise script_error(
+                        "PLAN-008",
+                        f"an array has no element {index.value}",
+                        node.index.span,
+                        "elements are counted from 1",
+                    )
                 index = cast(index, t.INT, node.index.span)
                 return Call(element.as_nullable, "ARRAY ELEMENT", (operand, index))
             case t.MapType(key=key, value=value):
+                if not t.can_assign(index.type, key):
+                    raise _no_index(operand.type, index.type, node.index.span)
                 index = cast(index, key, node.index.span)
                 return Call(value.as_nullable, "MAP ELEMENT", (operand, index))
         raise script_error(
@@ -272,26 +306,117 @@ class Scope:
             raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
         if name == "EXTRACT":
             return self._extract(node)
-        if name in ("TIMESTAMPDIFF", "TIMESTAMPADD") or (node.form or "").endswith(" TO"):
-            raise not_yet(f"function {name}", node.span)
+        if name == "OVERLAPS":
+            return self._overlaps(node)
+        if (node.form or "").endswith(" TO"):
+            name = "FLOOR TO" if name == "FLOOR" else "CEIL TO"
         if name == "MOD" and len(node.arguments) == 2:
             left, right = (self.bind(a) for a in node.arguments)
             return arithmetic("%", left, right, node.span)
         if name == "TRIM" and node.form in ("TRIM LEADING", "TRIM TRAILING"):
             name = node.form
+        if name in _JSON_READS:
+            return self._json_read(name, node)
+        if name in ("JSON_OBJECT", "JSON_ARRAY"):
+            return self._json_build(name, node)
+        if name == "JSON":
+            raise script_error(
+                "PLAN-009",
+                "JSON can stand only as a value of JSON_OBJECT or JSON_ARRAY",
+                node.span,
+            )
         arguments = [self.bind(a) for a in node.arguments]
-        if name == "TRIM" and len(arguments) == 1:
+        if name.startswith("TRIM") and len(arguments) == 1:
             arguments.append(Literal(t.CharType(False, 1), " "))
         return self._apply(name, arguments, node.span, node.name.span)
+
+    def _json_read(self, name: str, node: ast.FunctionCall) -> Expr:
+        """JSON_EXISTS(text, path, on error), JSON_VALUE(text, path, type, on empty, on error) and JSON_QUERY(text,
+        path, wrapper, on empty, on error): what the clauses say, or leave out, as constants."""
+        says = dict(_JSON_READS[name])
+        for clause in (node.form or "").removeprefix("JSON ").split(", ") if node.form else ():
+            behaviour, _, event = clause.rpartition(" ON ")
+            says[event if behaviour else "WRAPPER"] = behaviour or clause
+        plain = [a for a in node.arguments if not isinstance(a, ast.NamedArgument)]
+        type_ = node.returning or t.STRING
+        call = self._apply(name, [self.bind(a) for a in plain], node.span)
+        assert isinstance(call, Call)
+        path = call.arguments[1]
+        if isinstance(path, Literal) and isinstance(path.value, str) and not is_path(path.value):
+            raise script_error(
+                "PLAN-022",
+                f"'{path.value}' is not a JSON path that can be followed",
+                plain[1].span,
+                "write members, indexes, slices and wildcards: $.a['b c'][0][1:3][*]..d",
+            )
+        for argument in node.arguments:
+            if isinstance(argument, ast.NamedArgument):
+                says[argument.name.name.removeprefix("ON ")] = self._json_default(argument, type_)
+        if name != "JSON_EXISTS":
+            if not isinstance(type_, t.STRING_TYPES) and not any(
+                type_.same(r) for r in _JSON_RETURNS[name]
+            ):
+                raise script_error("PLAN-013", f"{name} cannot return {type_}", node.span)
+            call = replace(call, type=type_.as_nullable)
+        if name == "JSON_VALUE":
+            says = {"RETURNING": type_.root, **says}
+        constants = tuple(Literal(t.STRING.not_null, word) for word in says.values())
+        return replace(call, arguments=(*call.arguments, *constants))
+
+    def _json_default(self, argument: ast.NamedArgument, type_: t.SqlType) -> str:
+        found = self.bind(argument.value)
+        if not isinstance(found, Literal) or not t.can_assign(found.type, type_):
+            raise script_error("PLAN-013", f"DEFAULT needs a constant {type_}", argument.value.span)
+        value = str(found.value)
+        return f"={value.lower() if isinstance(found.value, bool) else value}"
+
+    def _json_build(self, name: str, node: ast.FunctionCall) -> Expr:
+        """JSON_OBJECT(absent, key, value, …), JSON_ARRAY(absent, value, …), of which the first is a constant: whether a
+        NULL is left out."""
+        absent = node.form == "JSON ABSENT ON NULL" if node.form else name == "JSON_ARRAY"
+        items: list[Expr] = []
+        for index, argument in enumerate(node.arguments):
+            is_key = name == "JSON_OBJECT" and index % 2 == 0
+            if isinstance(argument, ast.FunctionCall) and str(argument.name).upper() == "JSON":
+                inner = [self.bind(a) for a in argument.arguments]
+                item = self._apply("JSON", inner, argument.span, argument.name.span)
+            else:
+                item = self.bind(argument)
+            if is_key and (not isinstance(item.type, t.STRING_TYPES) or _is_null(item)):
+                raise script_error(
+                    "PLAN-013", "a key must be a text that is not NULL", argument.span
+                )
+            items.append(item)
+        call = self._apply(name, items, node.span, node.name.span)
+        assert isinstance(call, Call)
+        flag = Literal(t.BOOLEAN.not_null, absent)
+        return replace(call, arguments=(flag, *call.arguments))
 
     def _extract(self, node: ast.FunctionCall) -> Expr:
         unit, operand = node.arguments
         assert isinstance(unit, ast.StringLiteral)
         names = {"DAY": "DAYOFMONTH", "DOY": "DAYOFYEAR", "DOW": "DAYOFWEEK"}
         name = names.get(unit.value.upper(), unit.value.upper())
-        if name not in FUNCTIONS:
-            raise not_yet(f"EXTRACT({unit.value} FROM …)", node.span)
-        return self._apply(name, [self.bind(operand)], node.span)
+        known = name if name in FUNCTIONS else f"EXTRACT {name}"
+        return self._apply(known, [self.bind(operand)], node.span)
+
+    def _overlaps(self, node: ast.FunctionCall) -> Expr:
+        """(start, end or length) OVERLAPS (start, end or length): neither ends before the other begins."""
+        periods = []
+        for side in node.arguments:
+            if not isinstance(side, ast.RowConstructor) or len(side.items) != 2:
+                raise script_error("PLAN-013", "OVERLAPS needs two periods (from, to)", side.span)
+            begin, end = (self.bind(item) for item in side.items)
+            if isinstance(end.type, t.INTERVAL_TYPES):
+                end = arithmetic("+", begin, end, side.span)
+            if not isinstance(begin.type, _TEMPORAL) or not isinstance(end.type, _TEMPORAL):
+                raise _no_operator("OVERLAPS", [begin.type, end.type], side.span)
+            bounds = [self._apply(f, [begin, end], side.span) for f in ("LEAST", "GREATEST")]
+            periods.append(bounds)
+        [first, second] = periods
+        reaches = self._apply(">=", [first[1], second[0]], node.span)
+        reached = self._apply(">=", [second[1], first[0]], node.span)
+        return self._apply("AND", [reaches, reached], node.span)
 
     def _aggregate(self, name: str, node: ast.FunctionCall) -> Expr:
         condition = None if node.filter is None else self.condition(node.filter, "FILTER")
@@ -314,7 +439,7 @@ class Scope:
             raise script_error(
                 "PLAN-011", "an aggregate cannot stand inside an aggregate", node.span
             )
-        type_ = aggregate_type(name, argument.type, grouped=True)
+        type_ = aggregate_type(name, argument.type, node.distinct, node.filter is not None)
         if type_ is None:
             raise script_error(
                 "PLAN-010",
@@ -338,6 +463,9 @@ class Scope:
                 span,
                 f"its form is {' or '.join(f.signature for f in overloads)}",
             )
+        reason = REFUSALS[name](arguments) if name in REFUSALS else None
+        if reason is not None:
+            raise script_error("PLAN-013", reason, span, "a CAST may help")
         taking = [f for f in counted if f.takes(arguments)]
         return _typed_call((taking or counted)[0], arguments, span)
 
@@ -348,9 +476,9 @@ def _typed_call(function: Function, arguments: list[Expr], span: Span) -> Expr:
             "PLAN-013",
             f"{function.name} does not take a bare NULL",
             span,
-            "give it a type: CAST(NULL AS …)",
+            _TYPED_NULL,
         )
-    shared = [i for i in range(len(arguments)) if function.parameter(i).kind == "common"]
+    shared = [i for i in range(len(arguments)) if function.parameter(i).is_shared]
     common: t.SqlType | None = None
     if shared:
         subject = f"the arguments of {function.name}"
@@ -363,12 +491,55 @@ def _typed_call(function: Function, arguments: list[Expr], span: Span) -> Expr:
             raise _wrong_argument(function, index, argument.type, span)
         if parameter.kind in TYPES:
             arguments[index] = cast(argument, TYPES[parameter.kind], span)
+        elif parameter.kind == "element":
+            array = arguments[0].type
+            assert isinstance(array, t.ArrayType)
+            if not t.can_assign(argument.type, array.element):
+                raise _wrong_argument(function, index, argument.type, span)
+            arguments[index] = cast(argument, array.element, span)
         elif isinstance(argument.type, t.NullType) and parameter.kind not in ("common", "any"):
             family = parameter.families[-1]
             target = t.STRING if family is t.VarCharType else family()
             arguments[index] = cast(argument, target, span)
+    if function.result == "common" and isinstance(common, t.NullType):
+        raise _only_nulls(f"the arguments of {function.name}", span)
     result = function.result_type(arguments, common)
     return Call(result, function.name, tuple(arguments))
+
+
+_TYPED_NULL = "give it a type: CAST(NULL AS …)"
+# Clauses of the functions that read JSON, and what holds where they are left out.
+_JSON_READS = {
+    "JSON_EXISTS": {"ERROR": "FALSE"},
+    "JSON_VALUE": {"EMPTY": "NULL", "ERROR": "NULL"},
+    "JSON_QUERY": {"WRAPPER": "WITHOUT WRAPPER", "EMPTY": "NULL", "ERROR": "NULL"},
+}
+# What they can return besides text.
+_JSON_RETURNS: dict[str, tuple[t.SqlType, ...]] = {
+    "JSON_VALUE": (t.INT, t.DOUBLE, t.BOOLEAN),
+    "JSON_QUERY": (t.ArrayType(element=t.STRING),),
+}
+
+
+def _is_null(expr: Expr) -> bool:
+    while isinstance(expr, Call) and expr.function == "CAST":
+        expr = expr.arguments[0]
+    return isinstance(expr, Literal) and expr.value is None
+
+
+def _chars(text: str) -> int:
+    """The length of a text as Java counts it."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _only_nulls(subject: str, span: Span) -> ScriptError:
+    return script_error("PLAN-019", f"{subject} are all NULL and have no type", span, _TYPED_NULL)
+
+
+def _no_index(operand: t.SqlType, index: t.SqlType, span: Span) -> ScriptError:
+    return script_error(
+        "PLAN-008", f"{operand.as_nullable} has no element by {index.as_nullable}", span
+    )
 
 
 def _wrong_argument(function: Function, index: int, found: t.SqlType, span: Span) -> ScriptError:
@@ -451,13 +622,13 @@ def cast(expr: Expr, target: t.SqlType, span: Span, safe: bool = False) -> Expr:
             "PLAN-018", f"{expr.type.as_nullable} cannot be cast to {target.as_nullable}", span
         )
     nullable = expr.type.nullable or safe
-    if expr.type.same(target):
+    if expr.type.same(target) and nullable == expr.type.nullable:
         return expr
     return Call(target.with_nullable(nullable), "TRY_CAST" if safe else "CAST", (expr,))
 
 
 def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list[Expr]]:
-    """Cast all items to their common type. Text that meets a number, a time or a boolean gives way to it."""
+    """Cast all items to their common type. In a comparison, text that meets a number, a time or a boolean gives way."""
     if not items:
         raise script_error("PLAN-019", f"{subject} are missing", span)
     others = [i.type for i in items if not isinstance(i.type, (*t.STRING_TYPES, t.NullType))]
@@ -465,7 +636,7 @@ def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list
         isinstance(o, (t.BooleanType, *t.NUMERIC_TYPES, t.DateType, t.TimeType, *t.TIMESTAMP_TYPES))
         for o in others
     )
-    if giving_way and subject.startswith("the arguments"):
+    if giving_way and subject.removeprefix("the arguments of ") in COMPARISONS:
         target = others[0].as_nullable
         items = [cast(i, target, span) if isinstance(i.type, t.STRING_TYPES) else i for i in items]
     merged = items[0].type
@@ -480,6 +651,20 @@ def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list
             )
         merged = common
     return merged, [cast(i, merged, span) for i in items]
+
+
+def _of_one_kind(items: list[Expr], span: Span) -> list[Expr]:
+    """Of TIMESTAMP and TIMESTAMP_LTZ in a CASE, Flink takes that which comes first."""
+    found = [i.type for i in items if isinstance(i.type, t.TIMESTAMP_TYPES)]
+    if not found:
+        return items
+    kind = type(found[0])
+    return [
+        cast(i, kind(i.type.nullable, i.type.precision), span)
+        if isinstance(i.type, t.TIMESTAMP_TYPES)
+        else i
+        for i in items
+    ]
 
 
 def arithmetic(operator: str, left: Expr, right: Expr, span: Span) -> Expr:
@@ -505,12 +690,17 @@ def arithmetic(operator: str, left: Expr, right: Expr, span: Span) -> Expr:
             (cast(left, common, span), cast(right, common, span)),
         )
         return cast(call, result.with_nullable(nullable), span)
-    temporal = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
-    if operator == "+" and isinstance(a, t.INTERVAL_TYPES) and isinstance(b, temporal):
+    if operator == "+" and isinstance(a, t.INTERVAL_TYPES) and isinstance(b, _TEMPORAL):
         left, right, a, b = right, left, b, a
-    if operator in ("+", "-") and isinstance(a, temporal) and isinstance(b, t.INTERVAL_TYPES):
+    if operator in ("+", "-") and isinstance(a, _TEMPORAL) and isinstance(b, t.INTERVAL_TYPES):
         name = "ADD INTERVAL" if operator == "+" else "SUBTRACT INTERVAL"
         return Call(a.with_nullable(nullable), name, (left, right))
+    if operator in ("+", "-") and isinstance(a, t.INTERVAL_TYPES) and a.same(b):
+        return Call(a.with_nullable(nullable), operator, (left, right))
+    if operator == "*" and isinstance(a, t.NUMERIC_TYPES) and isinstance(b, t.INTERVAL_TYPES):
+        left, right, a, b = right, left, b, a
+    if operator == "*" and isinstance(a, t.INTERVAL_TYPES) and isinstance(b, t.NUMERIC_TYPES):
+        return Call(a.with_nullable(nullable), operator, (left, right))
     raise _no_operator(operator, [a, b], span)
 
 
@@ -520,45 +710,70 @@ def arithmetic(operator: str, left: Expr, right: Expr, span: Span) -> Expr:
 def _number(node: ast.NumberLiteral, negative: bool = False) -> Literal:
     sign = "-" if negative else ""
     if "e" in node.text.lower():
-        return Literal(t.DOUBLE.not_null, float(sign + node.text))
+        number = float(sign + node.text)
+        if isinf(number):
+            raise script_error("PLAN-021", "this number does not fit a DOUBLE", node.span)
+        return Literal(t.DOUBLE.not_null, number)
     value = Decimal(sign + node.text)
-    if "." not in node.text:
+    scale = len(node.text.partition(".")[2])
+    if not scale:
         whole = int(value)
         if -(2**31) <= whole < 2**31:
             return Literal(t.INT.not_null, whole)
         if -(2**63) <= whole < 2**63:
             return Literal(t.BIGINT.not_null, whole)
-    scale = len(node.text.partition(".")[2])
-    digits = max(len(node.text.replace(".", "").lstrip("0")), scale, 1)
+        raise script_error(
+            "PLAN-021", "this number does not fit a BIGINT", node.span, "cast it from a text"
+        )
+    # Every digit counts that is written, zeros too.
+    digits = len(node.text) - 1
     if digits > 38:
         raise script_error("PLAN-021", "this number has more than 38 digits", node.span)
     return Literal(t.DecimalType(False, digits, scale), value)
 
 
+_DATE_FORM = r"(\d{4})-(\d{1,2})-(\d{1,2})"
+_TIME_FORM = r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?"
 _TEMPORAL_FORMS = {
-    ast.TemporalKind.DATE: r"\d{4}-\d{1,2}-\d{1,2}",
-    ast.TemporalKind.TIME: r"\d{1,2}:\d{1,2}:\d{1,2}(?:\.(\d{1,9}))?",
-    ast.TemporalKind.TIMESTAMP: r"\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:\d{1,2}(?:\.(\d{1,9}))?",
+    ast.TemporalKind.DATE: _DATE_FORM,
+    ast.TemporalKind.TIME: _TIME_FORM,
+    ast.TemporalKind.TIMESTAMP: f"{_DATE_FORM}(?: {_TIME_FORM})?",
+}
+_TEMPORAL_EXAMPLES = {
+    ast.TemporalKind.DATE: "2020-12-31",
+    ast.TemporalKind.TIME: "23:59:59",
+    ast.TemporalKind.TIMESTAMP: "2020-12-31 23:59:59.123",
 }
 
 
 def _temporal(node: ast.TemporalLiteral) -> Literal:
     matched = re.fullmatch(_TEMPORAL_FORMS[node.kind], node.text)
-    if matched is None:
-        forms = {"DATE": "2020-12-31", "TIME": "23:59:59", "TIMESTAMP": "2020-12-31 23:59:59.123"}
+    day, of_day, fraction = "", "00:00:00", ""
+    try:
+        if matched is None:
+            raise ValueError
+        parts = list(matched.groups())
+        if node.kind is not ast.TemporalKind.TIME:
+            day = date(*map(int, parts[:3])).isoformat()
+            parts = parts[3:]
+        if parts and parts[0] is not None:
+            hour, minute, second = map(int, parts[:3])
+            of_day = time(hour, minute, second).isoformat()
+            fraction = parts[3] or ""
+    except ValueError:
         raise script_error(
             "PLAN-022",
             f"'{node.text}' is not a {node.kind.value}",
             node.span,
-            f"write it as {node.kind.value} '{forms[node.kind.value]}'",
-        )
-    digits = len(matched[1] or "") if node.kind is not ast.TemporalKind.DATE else 0
-    type_: t.SqlType = {
-        ast.TemporalKind.DATE: t.DateType(False),
-        ast.TemporalKind.TIME: t.TimeType(False, digits),
-        ast.TemporalKind.TIMESTAMP: t.TimestampType(False, digits),
-    }[node.kind]
-    return Literal(type_, node.text)
+            f"write it as {node.kind.value} '{_TEMPORAL_EXAMPLES[node.kind]}'",
+        ) from None
+    if node.kind is ast.TemporalKind.DATE:
+        return Literal(t.DateType(False), day)
+    if node.kind is ast.TemporalKind.TIME:
+        # Flink's planner knows TIME(0) only.
+        return Literal(t.TimeType(False, 0), of_day)
+    text = f"{day} {of_day}" + (f".{fraction}" if fraction else "")
+    return Literal(t.TimestampType(False, len(fraction)), text)
 
 
 _UNIT_MILLIS = {

@@ -211,6 +211,7 @@ def attach(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkS
             own.conf.set(key, value)
     except PySparkException as error:
         raise usage_error("SETUP-019", f"Spark refuses a setting: {_first_line(error)}") from error
+    spark._jvm.io.tidemill.functions.Functions.register(own._jsparkSession)
     return own
 
 

@@ -42,7 +42,7 @@ def _literal(expr: Literal) -> str:
         case t.DoubleType() | t.FloatType() | t.DecimalType():
             shown = format(value, "f") if isinstance(value, Decimal) else repr(value)
             return f"CAST('{shown}' AS {spark_ddl(type_)})"
-        case t.BigIntType():
+        case t.BigIntType() | t.DayTimeIntervalType():
             # The smallest BIGINT cannot be written with a suffix.
             return f"CAST('{value!s}' AS BIGINT)"
     if isinstance(value, bytes):

@@ -229,7 +229,7 @@ class Runner:
 
         frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         printed = Printed()
-        writer = self._writer(job, frames, printed)
+        writer = self._writer(job, frames, printed, dropped)
         writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
         if ends_by_itself(job, self.bounded):
             writer = writer.trigger(availableNow=True)
@@ -299,12 +299,14 @@ class Runner:
         path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
-    def _writer(self, job: Job, frames: list[DataFrame], printed: Printed) -> Any:
+    def _writer(self, job: Job, frames: list[DataFrame], printed: Printed, dropped: Any) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
+            drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
             records = [
-                kafka_records(f, s, i) for i, (f, s) in enumerate(zip(frames, sinks, strict=True))
+                kafka_records(f, s, i, _Counter(s.table.name, dropped) if drops else None)
+                for i, (f, s) in enumerate(zip(frames, sinks, strict=True))
             ]
             whole = records[0]
             for part in records[1:]:

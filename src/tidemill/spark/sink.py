@@ -24,6 +24,7 @@ from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.lower import with_kind
+from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.kafka import TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
@@ -65,6 +66,8 @@ class Encode:
     required: tuple[tuple[str, str], ...]
     """Columns that are NOT NULL, with their names in the script."""
     deletes: bool
+    dropped: Count | None = field(hash=False, compare=False)
+    """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -72,8 +75,7 @@ class Encode:
         value_encoder = self.value.encoder()
         key_encoder = self.key.encoder() if self.key else None
         names = [*(["key"] if self.key else []), "value", *self.kept]
-        for batch in batches:
-            self._check(batch)
+        for batch in map(self._enforce, batches):
             columns = []
             if key_encoder is not None and self.key is not None:
                 columns.append(self._encode(key_encoder, self.key, batch))
@@ -101,19 +103,33 @@ class Encode:
                 found.code, f"table '{self.table}': {found.message}", found.hint
             ) from None
 
-    def _check(self, batch: pa.RecordBatch) -> None:
+    def _enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""
+        import pyarrow.compute as pc
+
         for column, name in self.required:
-            if batch.column(column).null_count:
+            if not batch.column(column).null_count:
+                continue
+            if self.dropped is None:
                 raise RecordFault(
                     "RUN-011",
                     f"Column '{name}' is NOT NULL, however, a null value is being written into it"
                     f" (table '{self.table}')",
-                    f"filter such rows out: WHERE {name} IS NOT NULL",
+                    f"filter such rows out: WHERE {name} IS NOT NULL, or SET"
+                    " 'table.exec.sink.not-null-enforcer' = 'DROP'",
                 )
+            self.dropped(f"NULL in {name}", batch.column(column).null_count)
+            batch = batch.filter(pc.is_valid(batch.column(column)))
+        return batch
 
 
-def kafka_records(frame: DataFrame, sink: nodes.Sink, index: int) -> DataFrame:
-    """The sink's rows as (sink, topic?, key, value, headers?, timestamp?) for the kernel."""
+def kafka_records(
+    frame: DataFrame, sink: nodes.Sink, index: int, dropped: Count | None
+) -> DataFrame:
+    """The sink's rows as (sink, topic?, key, value, headers?, timestamp?) for the kernel.
+
+    `dropped` counts rows with a NULL where none may be; without it they stop the job.
+    """
     table = sink.table
     connector, schema = table.connector, table.schema
     assert isinstance(connector, TopicTable)
@@ -148,7 +164,7 @@ def kafka_records(frame: DataFrame, sink: nodes.Sink, index: int) -> DataFrame:
         for c in schema.writable
         if not c.type.nullable and not isinstance(c, Metadata)
     )
-    encode = Encode(table.name, value, key, names, required, deletes)
+    encode = Encode(table.name, value, key, names, required, deletes, dropped)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),

@@ -25,6 +25,9 @@ _SIMPLE: dict[type[t.SqlType], Any] = {
     t.VarBinaryType: s.BinaryType,
     t.TimestampType: s.TimestampNTZType,
     t.TimestampLtzType: s.TimestampType,
+    # Intervals are numbers of months and of milliseconds, as in Flink.
+    t.YearMonthIntervalType: s.IntegerType,
+    t.DayTimeIntervalType: s.LongType,
 }
 
 

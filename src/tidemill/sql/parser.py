@@ -273,8 +273,8 @@ _PLAIN_TYPES: dict[str, SqlType] = {
 }
 # Types with a length or precision in parentheses; without it Flink's default counts, the constructor's own.
 _SIZED_TYPES: dict[str, Callable[..., SqlType]] = {
-    "CHAR": lambda *size: types.CharType(True, *size),
-    "CHARACTER": lambda *size: types.CharType(True, *size),
+    "CHAR": types.declared_char,
+    "CHARACTER": types.declared_char,
     "VARCHAR": lambda *size: types.VarCharType(True, *size),
     "BINARY": lambda *size: types.BinaryType(True, *size),
     "VARBINARY": lambda *size: types.VarBinaryType(True, *size),

@@ -99,7 +99,8 @@ JSON_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "decode.json-parser.enabled",
         BOOLEAN,
-        "Flink's choice between two parsers. Both values read alike here.",
+        "Whether a number that is read into a STRING or a DECIMAL keeps the digits that are written;"
+        " Flink's older parser (`false`) takes it through a double.",
         True,
     ),
 )

@@ -200,8 +200,9 @@ _LATER = (
     Setting(
         "table.exec.sink.not-null-enforcer",
         one_of("ERROR", "DROP"),
-        "What happens to NULL in a NOT NULL column of a sink.",
-        Status.LATER,
+        "NULL in a NOT NULL column of a sink: ERROR stops the job, DROP leaves the row out and counts it.",
+        Status.HONOURED,
+        "ERROR",
     ),
     Setting(
         "table.exec.sink.nested-constraint-enforcer",

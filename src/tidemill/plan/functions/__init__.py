@@ -5,11 +5,13 @@ A signature is text: parameters, then the result.
     string, integer, number, boolean, bytes, date, time, timestamp, temporal, any, array, map, row
                         a family: the argument is taken as it is
     STRING, DOUBLE …    a type: the argument is cast to it if Flink would do so by itself
-    common              all such arguments are cast to their common type
+    common              all such arguments are cast to their common type; x:common if they are of family x, too
+    element             the argument is cast to the type of the first one's elements
     a|b                 one of several families
     [x]                 optional; x… repeated, once at least
-Results are a type, `$1` (the type of the first argument), `common` or the name of a rule; NULL when an argument is NULL,
-unless marked `!` (never NULL), `?` (may always be NULL) or `&` (NULL only when all arguments may be).
+Results are a type, `$1` (the type of the first argument), `common` or the name of a rule; NULL when an argument is
+NULL, unless marked `!` (never NULL), `?` (may always be NULL), `&` (NULL only when all arguments may be), `^` (when
+the first may be) or `~` (as the rule says).
 `=>` instead of `->`: a bare NULL is refused as an argument, as Flink does where the function is Calcite's own.
 Lines of the same name are overloads; the first that takes the arguments is meant.
 """
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 
 from tidemill import types as t
 from tidemill.plan.expressions import Expr
-from tidemill.plan.functions import collections, logic, numbers, text, times
+from tidemill.plan.functions import collections, json, logic, numbers, text, times
 
 # In the order of the documentation.
 _MODULES = {
@@ -31,6 +33,7 @@ _MODULES = {
     "Comparison, logic and choice": logic,
     "Dates and times": times,
     "Collections": collections,
+    "JSON": json,
 }
 
 FAMILIES: dict[str, tuple[type[t.SqlType], ...]] = {
@@ -43,15 +46,34 @@ FAMILIES: dict[str, tuple[type[t.SqlType], ...]] = {
     "time": (t.TimeType,),
     "timestamp": t.TIMESTAMP_TYPES,
     "temporal": (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES),
+    "unzoned": (t.TimestampType,),
+    "zoned": (t.TimestampLtzType,),
+    "months": (t.YearMonthIntervalType,),
+    "millis": (t.DayTimeIntervalType,),
     "array": (t.ArrayType,),
     "map": (t.MapType,),
     "collection": (t.ArrayType, t.MapType, t.MultisetType),
     "row": (t.RowType,),
     "any": (t.SqlType,),
 }
+# What < and GREATEST can compare.
+FAMILIES["scalar"] = tuple(
+    x for kind in ("boolean", "number", "string", "temporal") for x in FAMILIES[kind]
+)
+FAMILIES["ordered"] = (
+    *FAMILIES["scalar"],
+    *t.BINARY_TYPES,
+    *t.INTERVAL_TYPES,
+    t.RowType,
+)
 
 TYPES: dict[str, t.SqlType] = {
     "STRING": t.STRING,
+    **{f"CHAR({n})": t.CharType(length=n) for n in (32, 36, 40, 56, 64, 96, 128)},
+    "VARCHAR(128)": t.VarCharType(length=128),
+    "BYTES": t.BYTES,
+    "ARRAY<STRING>": t.ArrayType(element=t.STRING),
+    "MAP<STRING, STRING>": t.MapType(key=t.STRING, value=t.STRING),
     "INT": t.INT,
     "BIGINT": t.BIGINT,
     "DOUBLE": t.DOUBLE,
@@ -69,32 +91,12 @@ NOT_YET = frozenset(
     [
         "APPROX_COUNT_DISTINCT",
         "ARRAY_AGG",
-        "ARRAY_APPEND",
-        "ARRAY_CONCAT",
-        "ARRAY_DISTINCT",
-        "ARRAY_EXCEPT",
-        "ARRAY_INTERSECT",
-        "ARRAY_JOIN",
-        "ARRAY_MAX",
-        "ARRAY_MIN",
-        "ARRAY_POSITION",
-        "ARRAY_PREPEND",
-        "ARRAY_REMOVE",
-        "ARRAY_REVERSE",
-        "ARRAY_SLICE",
-        "ARRAY_SORT",
-        "ARRAY_UNION",
         "COLLECT",
-        "CONVERT_TZ",
         "CUME_DIST",
         "CUMULATE",
         "CURRENT_DATABASE",
         "CURRENT_WATERMARK",
-        "DECODE",
         "DENSE_RANK",
-        "ELEMENT",
-        "ELT",
-        "ENCODE",
         "FIRST_VALUE",
         "GROUPING",
         "GROUPING_ID",
@@ -104,56 +106,26 @@ NOT_YET = frozenset(
         "HOP_PROCTIME",
         "HOP_ROWTIME",
         "HOP_START",
-        "IS_ALPHA",
-        "IS_DECIMAL",
-        "IS_DIGIT",
-        "JSON",
-        "JSON_ARRAY",
         "JSON_ARRAYAGG",
-        "JSON_EXISTS",
-        "JSON_OBJECT",
         "JSON_OBJECTAGG",
-        "JSON_QUERY",
-        "JSON_QUOTE",
-        "JSON_STRING",
-        "JSON_UNQUOTE",
-        "JSON_VALUE",
         "LAG",
         "LAST_VALUE",
         "LEAD",
         "LISTAGG",
-        "MAP_ENTRIES",
-        "MAP_FROM_ARRAYS",
-        "MAP_UNION",
         "NTILE",
-        "OVERLAPS",
-        "PARSE_URL",
         "PERCENTILE",
         "PERCENT_RANK",
-        "PRINTF",
         "RANK",
-        "REGEXP_COUNT",
-        "REGEXP_EXTRACT_ALL",
-        "REGEXP_INSTR",
-        "REGEXP_SUBSTR",
         "ROW_NUMBER",
         "SESSION",
         "SESSION_END",
         "SESSION_PROCTIME",
         "SESSION_ROWTIME",
         "SESSION_START",
-        "SHA2",
-        "SHA224",
-        "SHA384",
         "SOURCE_WATERMARK",
-        "SPLIT",
         "STDDEV_POP",
         "STDDEV_SAMP",
-        "STR_TO_MAP",
-        "TIMESTAMPADD",
-        "TIMESTAMPDIFF",
         "TO_NUMBER",
-        "TRANSLATE",
         "TRY_PARSE_JSON",
         "PARSE_JSON",
         "TUMBLE",
@@ -161,11 +133,6 @@ NOT_YET = frozenset(
         "TUMBLE_PROCTIME",
         "TUMBLE_ROWTIME",
         "TUMBLE_START",
-        "TYPEOF",
-        "UNHEX",
-        "URL_DECODE",
-        "URL_ENCODE",
-        "UUID",
         "VARIANCE",
         "VAR_POP",
         "VAR_SAMP",
@@ -177,24 +144,20 @@ NOT_YET = frozenset(
 Rule = Callable[[Sequence[Expr]], t.SqlType]
 
 
-def _keys(arguments: Sequence[Expr]) -> t.SqlType:
-    map_ = arguments[0].type
-    assert isinstance(map_, t.MapType)
-    return t.ArrayType(element=map_.key)
-
-
-def _values(arguments: Sequence[Expr]) -> t.SqlType:
-    map_ = arguments[0].type
-    assert isinstance(map_, t.MapType)
-    return t.ArrayType(element=map_.value)
-
-
 RULES: dict[str, Rule] = {
     "$1": lambda arguments: arguments[0].type,
-    "keys": _keys,
-    "values": _values,
+    **text.RULES,
+    **collections.RULES,
     **numbers.RULES,
     **times.RULES,
+}
+
+# What Flink refuses though the families fit: from the arguments to the reason, or None.
+REFUSALS: dict[str, Callable[[Sequence[Expr]], str | None]] = {
+    **text.REFUSALS,
+    **logic.REFUSALS,
+    **collections.REFUSALS,
+    **json.REFUSALS,
 }
 
 
@@ -207,12 +170,22 @@ class Parameter:
     @property
     def families(self) -> tuple[type[t.SqlType], ...]:
         """The types that are taken as they are; none if the argument is cast."""
-        return tuple(x for kind in self.kind.split("|") for x in FAMILIES.get(kind, ()))
+        kinds = self.kind.removesuffix(":common").split("|")
+        return tuple(x for kind in kinds for x in FAMILIES.get(kind, ()))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the argument is cast to the type that it has in common with others."""
+        return self.kind == "common" or self.kind.endswith(":common")
 
     def takes(self, type_: t.SqlType) -> bool:
         if self.kind in TYPES:
             return t.can_assign(type_, TYPES[self.kind])
-        return self.kind == "common" or isinstance(type_, (*self.families, t.NullType))
+        if self.kind in ("common", "element"):
+            return True
+        # A bare NULL has no element type.
+        null = () if set(self.families) & {t.ArrayType, t.MapType} else (t.NullType,)
+        return isinstance(type_, (*self.families, *null))
 
 
 @dataclass(frozen=True)
@@ -221,7 +194,8 @@ class Function:
     parameters: tuple[Parameter, ...]
     result: str
     nulls: str
-    """'' NULL in, NULL out; '!' never; '?' always; '&' only when all arguments may be."""
+    """'' NULL in, NULL out; '!' never; '?' always; '&' only when all arguments may be;
+    '^' when the first may be; '~' as the rule says."""
     bare_null: bool = True
     """Whether an argument may be the word NULL."""
 
@@ -265,6 +239,8 @@ class Function:
             "!": False,
             "?": True,
             "&": all(a.type.nullable for a in arguments),
+            "^": bool(arguments) and arguments[0].type.nullable,
+            "~": type_.nullable,
         }[self.nulls]
         return type_.with_nullable(nullable)
 
@@ -279,10 +255,8 @@ def _read(line: str) -> Function:
         kind = word.strip("[]")
         parameters.append(Parameter(kind.removesuffix("..."), optional, kind.endswith("...")))
     result = right.strip()
-    nulls = result[-1] if result[-1] in "!?&" else ""
-    return Function(
-        matched[1], tuple(parameters), result.removesuffix(nulls), nulls, arrow == "->"
-    )
+    nulls = result[-1] if result[-1] in "!?&^~" else ""
+    return Function(matched[1], tuple(parameters), result.removesuffix(nulls), nulls, arrow == "->")
 
 
 AREAS: dict[str, tuple[Function, ...]] = {
@@ -295,17 +269,23 @@ for _area in AREAS.values():
         FUNCTIONS[_function.name] = (*FUNCTIONS.get(_function.name, ()), _function)
 
 
-def aggregate_type(function: str, argument: t.SqlType | None, grouped: bool) -> t.SqlType | None:
-    """The result type of an aggregate, or None when it does not take such an argument."""
+# What Flink's aggregates do not take: MIN and MAX, and any with DISTINCT.
+_NOT_ORDERED = (*t.BINARY_TYPES, t.ArrayType, t.MapType, t.MultisetType, t.RowType)
+_NOT_DISTINCT = (*t.BINARY_TYPES, t.MapType, t.MultisetType, t.RowType)
+
+
+def aggregate_type(
+    function: str, argument: t.SqlType, distinct: bool, filtered: bool
+) -> t.SqlType | None:
+    """The result type of an aggregate of a group, or None when it does not take such an argument."""
+    if isinstance(argument, t.NullType) or (distinct and isinstance(argument, _NOT_DISTINCT)):
+        return None
     if function == "COUNT":
         return t.BIGINT.not_null
-    assert argument is not None
-    nullable = argument.nullable or not grouped
+    # FILTER may leave nothing of a group.
+    nullable = argument.nullable or filtered
     if function in ("MIN", "MAX"):
-        comparable = not isinstance(
-            argument, (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.NullType)
-        )
-        return argument.with_nullable(nullable) if comparable else None
+        return None if isinstance(argument, _NOT_ORDERED) else argument.with_nullable(nullable)
     if not isinstance(argument, t.NUMERIC_TYPES):
         return None
     if isinstance(argument, t.DecimalType):

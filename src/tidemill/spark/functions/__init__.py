@@ -4,7 +4,7 @@ Spark runs with ANSI mode off, because Flink wraps integers and turns a decimal 
 (a text that is no number, a division by zero) the text says so with raise_error.
 """
 
-from tidemill.spark.functions import casts, collections, logic, numbers, text, times
+from tidemill.spark.functions import casts, collections, json, logic, numbers, text, times
 from tidemill.spark.functions.form import Form, fill
 
 FORMS: dict[str, Form] = {
@@ -14,6 +14,7 @@ FORMS: dict[str, Form] = {
     **logic.FORMS,
     **times.FORMS,
     **collections.FORMS,
+    **json.FORMS,
 }
 
 __all__ = ["FORMS", "fill"]

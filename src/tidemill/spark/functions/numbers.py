@@ -11,14 +11,29 @@ from tidemill.spark.types import spark_ddl
 def _divide(call: Call, arguments: list[str]) -> str:
     left, right = arguments
     ddl = spark_ddl(call.type)
-    if isinstance(call.type, t.APPROXIMATE_TYPES):
+    if isinstance(call.type, t.FloatType):
+        return f"tidemill_divide({left}, {right})"
+    if isinstance(call.type, t.DoubleType):
         # Java's rules for a zero divisor, where Spark would give NULL: infinity of the sign, or NaN for 0 / 0.
-        return f"CAST(if({right} = 0, {left} * double('Infinity'), {left} / {right}) AS {ddl})"
-    operator = "%" if call.function == "%" else "/" if isinstance(call.type, t.DecimalType) else "div"
+        return f"if({right} = 0, {left} * double('Infinity'), {left} / {right})"
+    operator = (
+        "%" if call.function == "%" else "/" if isinstance(call.type, t.DecimalType) else "div"
+    )
     zero = f"CAST(raise_error('division by zero') AS {ddl})"
     return (
         f"if({right} = 0 AND {left} IS NOT NULL, {zero}, CAST({left} {operator} {right} AS {ddl}))"
     )
+
+
+def _signed(template: str, for_many_digits: str) -> Write:
+    """Spark keeps 34 digits of a DECIMAL whose sign it changes."""
+
+    def write(call: Call, arguments: list[str]) -> str:
+        many = isinstance(call.type, t.DecimalType) and call.type.precision > 34
+        text = fill(for_many_digits if many else template, arguments)
+        return f"CAST({text} AS {spark_ddl(call.type)})"
+
+    return write
 
 
 def _to_whole(exact: str, approximate: str) -> Write:
@@ -34,11 +49,16 @@ def _to_whole(exact: str, approximate: str) -> Write:
 
 
 def _round(call: Call, arguments: list[str]) -> str:
-    text, *digits = arguments
-    if all(isinstance(a, Literal) for a in call.arguments[1:]):
-        return f"CAST(round({text}, {digits[0] if digits else 0}) AS {spark_ddl(call.type)})"
-    # Spark wants to know the digits beforehand.
-    return f"CAST(tidemill_round(CAST({text} AS STRING), {digits[0]}) AS {spark_ddl(call.type)})"
+    text, digits = arguments[0], arguments[1] if len(arguments) > 1 else "0"
+    ddl = spark_ddl(call.type)
+    if call.function == "ROUND" and all(isinstance(a, Literal) for a in call.arguments[1:]):
+        return f"CAST(round({text}, {digits}) AS {ddl})"
+    # Spark has no TRUNCATE, and its ROUND wants to know the digits beforehand.
+    return f"CAST(tidemill_{call.function.lower()}(CAST({text} AS STRING), {digits}) AS {ddl})"
+
+
+def _log(_: Call, arguments: list[str]) -> str:
+    return f"tidemill_{'ln' if len(arguments) == 1 else 'log'}({', '.join(arguments)})"
 
 
 def _random(call: Call, arguments: list[str]) -> str:
@@ -55,25 +75,26 @@ def _random(call: Call, arguments: list[str]) -> str:
 
 
 FORMS: dict[str, Form] = {
-    "NEGATE": "(- {0})",
+    "NEGATE": _signed("(- {0})", "tidemill_negate(CAST({0} AS STRING))"),
     "+": cast_to_result("({0} + {1})"),
     "-": cast_to_result("({0} - {1})"),
     "*": cast_to_result("({0} * {1})"),
     "/": _divide,
     "%": _divide,
-    "ABS": cast_to_result("abs({0})"),
+    "ABS": _signed("abs({0})", "tidemill_abs(CAST({0} AS STRING))"),
     "SIGN": cast_to_result("sign({0})"),
-    "CEIL": _to_whole("ceil({0})", "tidemill_ceil({0})"),
-    "CEILING": _to_whole("ceil({0})", "tidemill_ceil({0})"),
-    "FLOOR": _to_whole("floor({0})", "tidemill_floor({0})"),
+    "CEIL": _to_whole("ceil({0})", "tidemill_ceil(CAST({0} AS DOUBLE))"),
+    "CEILING": _to_whole("ceil({0})", "tidemill_ceil(CAST({0} AS DOUBLE))"),
+    "FLOOR": _to_whole("floor({0})", "tidemill_floor(CAST({0} AS DOUBLE))"),
     "ROUND": _round,
-    "TRUNCATE": cast_to_result("tidemill_truncate(CAST({0} AS STRING), {1!0})"),
-    "POWER": "power({0}, {1})",
+    "TRUNCATE": _round,
     "SQRT": "sqrt({0})",
-    "EXP": "exp({0})",
+    # Java's Math, as in Flink; Spark takes StrictMath, whose last digit may be another.
+    "POWER": "tidemill_power({0}, {1})",
+    "EXP": "tidemill_exp({0})",
     # Spark's logarithms give NULL where Java's give NaN or infinity.
     "LN": "tidemill_ln({0})",
-    "LOG": "tidemill_log({*})",
+    "LOG": _log,
     "LOG10": "tidemill_log10({0})",
     "LOG2": "tidemill_log2({0})",
     "SIN": "sin({0})",

@@ -1,0 +1,11 @@
+-- Five columns of a JSON document into nothing.
+CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
+  'connector' = 'kafka',
+  'topic' = '${orders}',
+  'properties.bootstrap.servers' = '${BOOTSTRAP}',
+  'scan.startup.mode' = 'earliest-offset',
+  'scan.bounded.mode' = 'latest-offset',
+  'format' = 'json'
+);
+CREATE TABLE hole (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH ('connector' = 'blackhole');
+INSERT INTO hole SELECT * FROM orders;

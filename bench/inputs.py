@@ -1,0 +1,44 @@
+"""Topics to measure with, the same in every run. Each function fills a new topic with so many rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+
+from tidemill.broker import topics
+
+USERS = 200_000
+PARTITIONS = 2
+
+
+def orders(bootstrap: str, topic: str, rows: int) -> None:
+    """JSON documents of about 115 bytes: user_id, item, amount, region, n, note."""
+    topics.create(bootstrap, topic, PARTITIONS, {})
+    dice = random.Random(42)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    for i in range(rows):
+        document = (
+            b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
+            % (dice.randrange(USERS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
+        )
+        while True:
+            try:
+                producer.produce(topic, document, partition=i % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if i % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+INPUTS: dict[str, Callable[[str, str, int], None]] = {"orders": orders}
