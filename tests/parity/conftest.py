@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from case import read_sheet, read_sheet_answer
 from replay import Replays
 
-from tidemill.broker import Broker
+from tidemill.broker import Broker, topics
+from tidemill.broker.records import Record
 
 
 @pytest.fixture(scope="session")
@@ -18,14 +22,32 @@ def replays(
     spark: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replays]:
+    chosen = [
+        item.callspec.params
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.get_closest_marker("replay")
+    ]
+    cases = [(params["case"], params["way"]) for params in chosen if "way" in params]
+    sheets: dict[str, Callable[[], dict[str, str]]] = {
+        params["path"].stem: partial(differences_of, params["path"], broker.bootstrap, spark)
+        for params in chosen
+        if "path" in params
+    }
     with pytest.MonkeyPatch.context() as patch:
         # Flink's recordings were made in UTC.
         patch.setenv("TZ", "UTC")
-        wanted = [
-            (item.callspec.params["case"], item.callspec.params["way"])
-            for item in request.session.items
-            if "way" in getattr(getattr(item, "callspec", None), "params", ())
-        ]
-        running = Replays(wanted, broker.bootstrap, spark, tmp_path_factory.mktemp("parity"))
+        place = tmp_path_factory.mktemp("parity")
+        running = Replays(cases, sheets, broker.bootstrap, spark, place)
         yield running
         running.close()
+
+
+def differences_of(path: Path, bootstrap: str, spark: Any) -> dict[str, str]:
+    from replay_sheets import differences
+
+    sheet, answer = read_sheet(path), read_sheet_answer(path.with_suffix(".answer"))
+    topic = f"parity-sheet-{path.stem}"
+    if sheet.aggregates:
+        topics.create(bootstrap, topic, 1)
+        topics.write(bootstrap, topic, [Record(row.encode()) for row in sheet.rows])
+    return differences(spark, sheet, answer, bootstrap=bootstrap, topic=topic)

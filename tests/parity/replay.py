@@ -14,7 +14,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -192,14 +192,23 @@ def _wire(case: Case, look: Look, bootstrap: str, name: str) -> tuple[Record, ..
 
 
 class Replays:
-    """Replays of one run, a few at a time on the one Spark and the one broker: each is mostly waiting."""
+    """Replays of one run, a few at a time on the one Spark and the one broker: each is mostly waiting.
+
+    `others` is work of another kind by its name, which begins first.
+    """
 
     AT_A_TIME = 4
 
     def __init__(
-        self, wanted: Iterable[tuple[Case, Way]], bootstrap: str, spark: Any, place: Path
+        self,
+        wanted: Iterable[tuple[Case, Way]],
+        others: Mapping[str, Callable[[], Any]],
+        bootstrap: str,
+        spark: Any,
+        place: Path,
     ) -> None:
         self._pool = ThreadPoolExecutor(self.AT_A_TIME)
+        self._others = {name: self._pool.submit(work) for name, work in others.items()}
         self._found = {
             (case.path, way): self._pool.submit(
                 run,
@@ -215,6 +224,9 @@ class Replays:
 
     def of(self, case: Case, way: Way) -> Ours:
         return self._found[case.path, way].result()
+
+    def other(self, name: str) -> Any:
+        return self._others[name].result()
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

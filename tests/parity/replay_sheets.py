@@ -9,6 +9,7 @@ Aggregates run as streaming jobs over a real topic, because that is what the ker
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 from case import Evaluated, Sheet, SheetAnswer, json_members, read_sheet, read_sheet_answer
+from pyspark.errors import StreamingQueryException
 from replay import plain
 
 from tidemill.changelog import RowKind
@@ -43,30 +45,52 @@ class Bench:
     bootstrap: str = "127.0.0.1:9"
     topic: str = "samples"
 
-    def expressions(self, wanted: Sequence[str]) -> Iterator[Evaluated]:
-        bound = [self._bound(e) for e in wanted]
-        good = [e.text for e in bound if e.error is None]
+    def expressions(self, wanted: Sequence[Evaluated]) -> Iterator[Evaluated]:
+        """Our answers to Flink's; those where Flink fails run singly, since one failure fails the job."""
+        bound = {e.text: self._bound(e.text) for e in wanted}
         values: dict[str, Evaluated] = {}
-        for start in range(0, len(good), _CHUNK):
-            values.update(self._values(good[start : start + _CHUNK]))
-        for each in bound:
-            found = values.get(each.text, each)
-            yield Evaluated(each.text, each.type, found.values, error=found.error or each.error)
+        for group in _groups([e for e in wanted if bound[e.text].error is None]):
+            values.update(self._values(group))
+        for text, each in bound.items():
+            found = values.get(text, each)
+            yield Evaluated(text, each.type, found.values, error=found.error or each.error)
 
-    def aggregates(self, wanted: Sequence[str]) -> Iterator[Evaluated]:
+    def aggregates(self, wanted: Sequence[Evaluated]) -> Iterator[Evaluated]:
+        refused: list[Evaluated] = []
         for each in wanted:
             try:
-                type_, rows = self._aggregate(f"SELECT {each} AS r FROM samples")
-                if not self.sheet.has_groups:
-                    yield Evaluated(each, type_, tuple(r[0] for r in rows))
-                    continue
-                group_type, pairs = self._aggregate(
-                    f"SELECT g, {each} AS r FROM samples GROUP BY g"
-                )
-                groups = tuple(sorted((r[0], r[1]) for r in pairs))
-                yield Evaluated(each, type_, tuple(r[0] for r in rows), group_type, groups)
+                self._job(f"SELECT {each.text} AS r FROM samples")
             except TidemillError as error:
-                yield Evaluated(each, error=_said(error))
+                refused.append(Evaluated(each.text, error=_said(error)))
+        yield from refused
+        known = {e.text for e in refused}
+        for group in _groups([e for e in wanted if e.text not in known]):
+            yield from self._aggregated(group)
+
+    def _aggregated(self, group: Sequence[str]) -> Iterator[Evaluated]:
+        listed = ", ".join(f"{e} AS r{i}" for i, e in enumerate(group))
+        try:
+            types, [row] = self._aggregate(f"SELECT {listed} FROM samples")
+            keyed: dict[str, list[str]] = {}
+            group_types = [""] * len(group)
+            if self.sheet.has_groups:
+                [_, *group_types], rows = self._aggregate(
+                    f"SELECT g, {listed} FROM samples GROUP BY g"
+                )
+                keyed = {key: values for key, *values in rows}
+        except TidemillError as error:
+            if len(group) == 1:
+                yield Evaluated(group[0], error=_said(error))
+            else:
+                for each in group:
+                    yield from self._aggregated([each])
+            return
+        for i, each in enumerate(group):
+            if self.sheet.has_groups:
+                groups = tuple((key, values[i]) for key, values in keyed.items())
+                yield Evaluated(each, types[i], (row[i],), group_types[i], groups)
+            else:
+                yield Evaluated(each, types[i], (row[i],))
 
     @cached_property
     def _environment(self) -> Environment:
@@ -145,20 +169,27 @@ class Bench:
             writer.write_batch(batch)
         return bytearray(sink.getvalue().to_pybytes())
 
-    def _aggregate(self, query: str) -> tuple[str, list[list[str]]]:
-        """The type of the last column, and the rows that are left when all changes are done."""
+    def _aggregate(self, query: str) -> tuple[list[str], list[list[str]]]:
+        """The types of the columns, and the rows that are left when all changes are done."""
         from tidemill import Session
 
         job = self._job(query)
         output = _Last()
         with Session(self.spark, output=output) as session:
             running = session.start(job, "sheet")
-            running.query.awaitTermination()
+            with contextlib.suppress(StreamingQueryException):
+                running.query.awaitTermination()
             failure = running.failure()
             if failure is not None:
                 raise failure
         rows = [[text for _, text in json_members(row)] for row in output.rows]
-        return str(job.roots[0].input.columns[-1].type), rows
+        return [str(c.type) for c in job.roots[0].input.columns], rows
+
+
+def _groups(wanted: Sequence[Evaluated]) -> Iterator[list[str]]:
+    fine = [e.text for e in wanted if e.error is None]
+    yield from (fine[start : start + _CHUNK] for start in range(0, len(fine), _CHUNK))
+    yield from ([e.text] for e in wanted if e.error is not None)
 
 
 class _Last:
@@ -213,14 +244,17 @@ def differences(
     spark: Any, sheet: Sheet, answer: SheetAnswer, only: str = "*", **place: str
 ) -> dict[str, str]:
     """For each expression that is not equal: what differs."""
-    bench = Bench(spark, sheet, **place)
+    from tidemill.spark.engine import attach
+
+    # A session of its own: sheets have time zones, and run side by side.
+    bench = Bench(attach(spark), sheet, **place)
     found: dict[str, str] = {}
     for wanted, evaluate in (
         (answer.expressions, bench.expressions),
         (answer.aggregates, bench.aggregates),
     ):
         flinks = {e.text: e for e in wanted if fnmatch.fnmatch(e.text, only)}
-        for ours in evaluate(list(flinks)):
+        for ours in evaluate(list(flinks.values())):
             what = difference(ours, flinks[ours.text])
             if what is not None:
                 found[ours.text] = what

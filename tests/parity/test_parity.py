@@ -12,20 +12,7 @@ from typing import Any
 
 import pytest
 import replay
-from case import (
-    Case,
-    Sheet,
-    case_paths,
-    read_answer,
-    read_case,
-    read_sheet,
-    read_sheet_answer,
-    sheet_paths,
-)
-from replay_sheets import differences
-
-from tidemill.broker import Broker, topics
-from tidemill.broker.records import Record
+from case import Case, case_paths, read_answer, read_case, read_sheet, sheet_paths
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -41,6 +28,7 @@ def chosen() -> Iterator[Any]:
                 yield pytest.param(case, way, id=f"{case.name}, {way.value}")
 
 
+@pytest.mark.replay
 @pytest.mark.parametrize(("case", "way"), list(chosen()))
 def test_case(case: Case, way: replay.Way, replays: replay.Replays) -> None:
     ours, answer = replays.of(case, way), read_answer(case.answer_path)
@@ -52,19 +40,11 @@ def test_case(case: Case, way: replay.Way, replays: replay.Replays) -> None:
         pytest.fail(f"{case.name} is equal now: take its mark '{case.mark.kind}' away")
 
 
+@pytest.mark.replay
 @pytest.mark.parametrize("path", sheet_paths(), ids=lambda p: p.stem)
-def test_sheet(path: Path, broker: Broker, spark: Any, topic_name: Any) -> None:
-    sheet, answer = read_sheet(path), read_sheet_answer(path.with_suffix(".answer"))
-    topic = topic_name("samples")
-    if sheet.aggregates:
-        fill(sheet, broker.bootstrap, topic)
-    found = differences(spark, sheet, answer, bootstrap=broker.bootstrap, topic=topic)
+def test_sheet(path: Path, replays: replay.Replays) -> None:
+    sheet, found = read_sheet(path), replays.other(path.stem)
     unmarked = {text: what for text, what in found.items() if text not in sheet.marks}
     equal = sorted(sheet.marks.keys() - found.keys())
     assert not unmarked, "\n".join(f"{text}: {what}" for text, what in unmarked.items())
     assert not equal, f"equal now, so the marks have to go: {equal}"
-
-
-def fill(sheet: Sheet, bootstrap: str, topic: str) -> None:
-    topics.create(bootstrap, topic, 1)
-    topics.write(bootstrap, topic, [Record(row.encode()) for row in sheet.rows])

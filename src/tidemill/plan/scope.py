@@ -24,6 +24,7 @@ from tidemill.plan.functions import (
 )
 from tidemill.plan.functions.json import is_path
 from tidemill.plan.functions.logic import COMPARISONS
+from tidemill.plan.functions.times import UNITS
 from tidemill.sql import ast
 
 _TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
@@ -310,6 +311,8 @@ class Scope:
             return self._overlaps(node)
         if (node.form or "").endswith(" TO"):
             name = "FLOOR TO" if name == "FLOOR" else "CEIL TO"
+        if name in UNITS:
+            _check_unit(name, node)
         if name == "MOD" and len(node.arguments) == 2:
             left, right = (self.bind(a) for a in node.arguments)
             return arithmetic("%", left, right, node.span)
@@ -552,6 +555,19 @@ def _wrong_argument(function: Function, index: int, found: t.SqlType, span: Span
         span,
         f"its form is {function.signature}; a CAST may help",
     )
+
+
+def _check_unit(name: str, node: ast.FunctionCall) -> None:
+    place, units = UNITS[name]
+    unit = node.arguments[place]
+    assert isinstance(unit, ast.StringLiteral)
+    if unit.value not in units:
+        raise script_error(
+            "PLAN-013",
+            f"{name} does not know {unit.value}",
+            unit.span,
+            f"units are {', '.join(units)}",
+        )
 
 
 def _unknown_function(name: str, span: Span) -> ScriptError:

@@ -48,6 +48,8 @@ FAMILIES: dict[str, tuple[type[t.SqlType], ...]] = {
     "temporal": (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES),
     "unzoned": (t.TimestampType,),
     "zoned": (t.TimestampLtzType,),
+    # A word such as DAY, which the parser hands on as a text.
+    "unit": t.STRING_TYPES,
     "months": (t.YearMonthIntervalType,),
     "millis": (t.DayTimeIntervalType,),
     "array": (t.ArrayType,),
@@ -205,6 +207,10 @@ class Function:
         for p in self.parameters:
             text = p.kind + ("..." if p.repeated else "")
             parts.append(f"[{text}]" if p.optional else text)
+        if self.name.startswith("EXTRACT "):
+            return f"EXTRACT({self.name.removeprefix('EXTRACT ')} FROM {parts[0]})"
+        if self.name in ("FLOOR TO", "CEIL TO"):
+            return f"{self.name.removesuffix(' TO')}({parts[0]} TO {parts[1]})"
         return f"{self.name}({', '.join(parts)})"
 
     @property

@@ -1,8 +1,8 @@
 """Functions on dates and times. How to read a signature: `tidemill.plan.functions`.
 
 EXTRACT(unit FROM x) is the function of the unit's name where there is one, else `EXTRACT unit`; FLOOR(x TO unit) is
-`FLOOR TO` with the unit as a text, which TIMESTAMPADD and TIMESTAMPDIFF have as their first argument. `months` and
-`millis` are intervals, which are numbers of these.
+`FLOOR TO` with the unit as a text, which TIMESTAMPADD and TIMESTAMPDIFF have as their first argument. `zoned` is
+TIMESTAMP_LTZ, `unzoned` TIMESTAMP; `months` and `millis` are intervals, which are numbers of these.
 """
 
 from __future__ import annotations
@@ -49,13 +49,22 @@ EXTRACT ISOYEAR       date|timestamp                          => BIGINT
 EXTRACT DECADE        date|timestamp                          => BIGINT
 EXTRACT CENTURY       date|timestamp                          => BIGINT
 EXTRACT MILLENNIUM    date|timestamp                          => BIGINT
-FLOOR TO              temporal string                         => $1
-CEIL TO               temporal string                         => $1
-TIMESTAMPADD          string integer temporal                 => shifted
-TIMESTAMPDIFF         string date|unzoned date|unzoned        => INT
-TIMESTAMPDIFF         string zoned zoned                      => INT
+FLOOR TO              temporal unit                           => $1
+CEIL TO               temporal unit                           => $1
+TIMESTAMPADD          unit integer temporal                   => shifted
+TIMESTAMPDIFF         unit date|unzoned date|unzoned          => INT
+TIMESTAMPDIFF         unit zoned zoned                        => INT
 """
 
+_SHIFTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
+_STEPS = ("MILLENNIUM", "CENTURY", "DECADE", *_SHIFTS)
+# Units that a function takes, and the place of the unit among its arguments.
+UNITS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "TIMESTAMPADD": (0, _SHIFTS),
+    "TIMESTAMPDIFF": (0, _SHIFTS),
+    "FLOOR TO": (1, _STEPS),
+    "CEIL TO": (1, _STEPS),
+}
 # Units that a DATE does not have: it becomes a TIMESTAMP when they are added.
 _OF_DAY = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
 

@@ -1,5 +1,5 @@
-"""CAST and TRY_CAST as Spark SQL: Spark's own cast where it does as Flink does, else text by Flink's rules, and for nested
-types the cast of each part. Text that becomes a value is read by the kernel; CAST fails where TRY_CAST gives NULL."""
+"""CAST and TRY_CAST as Spark SQL: Spark's own cast where it does as Flink does, and for nested types that of each part.
+Text that becomes a value is read by the kernel; CAST fails where TRY_CAST gives NULL."""
 
 from __future__ import annotations
 

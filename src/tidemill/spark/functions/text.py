@@ -5,6 +5,8 @@ Where Spark's own function does the same, if only for the constants of a call, i
 
 from __future__ import annotations
 
+import re
+
 from tidemill import types as t
 from tidemill.plan.expressions import Call, Expr, Literal
 from tidemill.spark.functions.form import Form, Write, fill, quote
@@ -59,13 +61,34 @@ def _instr(_: Call, parts: list[str]) -> str:
 
 def _like(call: Call, parts: list[str]) -> str:
     text, pattern, *escape = parts
+    given = call.arguments[1]
+    marker = call.arguments[2] if escape else None
+    constant = _is_text(given) and (marker is None or isinstance(marker, Literal))
+    if constant and isinstance(given, Literal) and "_" in str(given.value):
+        sign = str(marker.value) if isinstance(marker, Literal) else ""
+        regex = _like_regex(str(given.value), sign)
+        if regex is not None:
+            return f"({text} RLIKE {quote(regex)})"
     if escape:
         return f"({text} LIKE {pattern} ESCAPE {escape[0]})"
     # A backslash is a sign like others to Flink.
-    given = call.arguments[1]
     if isinstance(given, Literal) and isinstance(given.value, str):
         return f"({text} LIKE {quote(given.value.replace(chr(92), chr(92) * 2))})"
     return rf"({text} LIKE replace({pattern}, '\\', '\\\\'))"
+
+
+def _like_regex(pattern: str, escape: str) -> str | None:
+    """Flink's `_` does not take a line feed, Spark's does. None for an escape that Spark is to complain of."""
+    made, signs = [], iter(pattern)
+    for sign in signs:
+        if sign == escape:
+            sign = next(signs, "")
+            if sign not in ("%", "_", escape) or not sign:
+                return None
+            made.append(re.escape(sign))
+        else:
+            made.append({"%": "(?s:.*)", "_": "."}.get(sign) or re.escape(sign))
+    return rf"\A{''.join(made)}\z"
 
 
 def _split_index(call: Call, parts: list[str]) -> str:

@@ -1,12 +1,11 @@
 """Functions on dates and times as Spark SQL. How to read the tables: `tidemill.spark.functions`.
 
 Law: a TIMESTAMP never passes through the session's zone, in which its wall-clock time may not exist; Spark's
-date_format, date_trunc and timestampdiff would take it there. A TIMESTAMP_LTZ is rounded and formatted by its wall-clock
-time, and shifted in UTC, as Flink does.
+date_format, date_trunc and timestampdiff would take it there. A TIMESTAMP_LTZ is rounded and formatted by its
+wall-clock time, and shifted in UTC, as Flink does.
 """
 
 from __future__ import annotations
-
 
 from tidemill import types as t
 from tidemill.plan.expressions import Call, Literal
@@ -61,7 +60,7 @@ def _add_interval(sign: str) -> Write:
     def write(call: Call, arguments: list[str]) -> str:
         time, interval = call.arguments
         months = isinstance(interval.type, t.YearMonthIntervalType)
-        moved = _shift(arguments[0], time.type, f"{sign}{arguments[1]}", months)
+        moved = _shift(arguments[0], time.type, f"({sign} {arguments[1]})", months)
         return f"CAST({moved} AS {spark_ddl(call.type)})"
 
     return write
@@ -72,7 +71,7 @@ def _timestampadd(call: Call, arguments: list[str]) -> str:
     assert isinstance(unit, Literal)
     size = _MONTHS.get(str(unit.value)) or _MILLIS[str(unit.value)]
     months = unit.value in _MONTHS
-    amount = f"CAST({arguments[1]} * {size} AS INT)" if months else f"{arguments[1]} * {size}L"
+    amount = f"CAST({arguments[1]} * {size} AS INT)" if months else f"({arguments[1]} * {size}L)"
     text, type_ = arguments[2], time.type
     if isinstance(type_, t.DateType) and not isinstance(call.type, t.DateType):
         text, type_ = _wall(text, type_), call.type

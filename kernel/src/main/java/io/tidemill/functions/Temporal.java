@@ -41,8 +41,7 @@ final class Temporal {
           "DAY", 86_400_000L,
           "HOUR", 3_600_000L,
           "MINUTE", 60_000L,
-          "SECOND", 1_000L,
-          "MILLISECOND", 1L);
+          "SECOND", 1_000L);
   private static final Map<String, ChronoUnit> OF_DAY =
       Map.of(
           "DAY", ChronoUnit.DAYS,
@@ -258,6 +257,8 @@ final class Temporal {
       case "YEAR" -> months(from, to) / 12;
       case "QUARTER" -> months(from, to) / 3;
       case "MONTH" -> months(from, to);
+      // Flink counts whole seconds here too.
+      case "MILLISECOND" -> (int) (ChronoUnit.SECONDS.between(from, to) * 1000);
       default -> (int) (ChronoUnit.MILLIS.between(from, to) / MILLIS.get(unit));
     };
   }
@@ -305,7 +306,7 @@ final class Temporal {
         : time.truncatedTo(ofDay);
   }
 
-  /** From a day on, only the date decides whether there is something to round up. */
+  /** As in Flink, less than a millisecond is not rounded up, and from a week on no time of day. */
   static LocalDateTime ceilTime(LocalDateTime time, String unit) {
     if (time == null) {
       return null;
@@ -315,7 +316,7 @@ final class Temporal {
       return ceilDate(time.toLocalDate(), unit).atStartOfDay();
     }
     LocalDateTime floor = time.truncatedTo(ofDay);
-    return floor.equals(time) ? time : floor.plus(1, ofDay);
+    return floor.equals(time.truncatedTo(ChronoUnit.MILLIS)) ? floor : floor.plus(1, ofDay);
   }
 
   static Long floorZoned(Long micros, String unit, String zone) {
@@ -334,7 +335,7 @@ final class Temporal {
     Instant time = Instant.EPOCH.plus(micros, ChronoUnit.MICROS);
     ZoneOffset offset = ZoneId.of(zone).getRules().getOffset(time);
     Instant found = round.apply(LocalDateTime.ofInstant(time, offset)).toInstant(offset);
-    return ChronoUnit.MICROS.between(Instant.EPOCH, found);
+    return found.getEpochSecond() * 1_000_000 + found.getNano() / 1_000;
   }
 
   /** A DATE comes in as days since 1970: Spark would make a java.sql.Date of it. */
