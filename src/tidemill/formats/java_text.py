@@ -191,8 +191,8 @@ def print_double(value: float, exact: float | None = None) -> str:
     scientific = int(exponent) + len(digits) - 1
     if len(shown) == 1:
         # Java wants two digits, the nearest ones: Double.MIN_VALUE is 4.9E-324, not 5.0E-324.
-        shown = f"{abs(value if exact is None else exact):.1e}"
-        shown = shown[0] + shown[2]
+        nearest, _, power = f"{abs(value if exact is None else exact):.1e}".partition("e")
+        shown, scientific = nearest[0] + nearest[2], int(power)
     return f"{'-' if sign else ''}{shown[0]}.{shown[1:]}E{scientific}"
 
 
