@@ -332,6 +332,9 @@ def _compare_topic(
     updating: bool,
 ) -> None:
     if updating:
+        strange = _deletes_of_nothing(mine) - _deletes_of_nothing(theirs)
+        if strange:
+            raise Difference(f"topic {name}: tombstones for keys that are not there: {strange}")
         left, right = _upserts(mine), _upserts(theirs)
         if left != right:
             raise Difference(f"topic {name}: ours {left}, Flink's {right}")
@@ -354,6 +357,19 @@ def _upserts(records: tuple[Record, ...]) -> dict[str, str]:
         else:
             table[at] = _line(replace(record, key=None, partition=None))
     return table
+
+
+def _deletes_of_nothing(records: tuple[Record, ...]) -> set[bytes | None]:
+    there: set[bytes | None] = set()
+    strange: set[bytes | None] = set()
+    for record in records:
+        if record.value is not None:
+            there.add(record.key)
+        elif record.key in there:
+            there.remove(record.key)
+        else:
+            strange.add(record.key)
+    return strange
 
 
 def _line(record: Record) -> str:

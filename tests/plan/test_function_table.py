@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tidemill.plan.functions import AGGREGATES, FUNCTIONS, NOT_YET
 from tidemill.spark.functions import FORMS as SPARK_FORMS
 
@@ -18,3 +20,9 @@ def test_every_function_has_a_spark_form_and_no_other_has() -> None:
 
 def test_what_exists_is_not_called_missing() -> None:
     assert not NOT_YET & (set(FUNCTIONS) | set(AGGREGATES))
+
+
+def test_every_function_of_flink_is_known() -> None:
+    listed = Path(__file__).with_name("flink_functions.txt").read_text("utf-8").splitlines()
+    known = {*FUNCTIONS, *AGGREGATES, *NOT_YET}
+    assert [name for name in listed if name not in known and not name.startswith("#")] == []

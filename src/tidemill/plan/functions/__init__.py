@@ -91,6 +91,9 @@ AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 # Flink's other built-ins: known, so that the refusal can say so.
 NOT_YET = frozenset(
     [
+        "ML_PREDICT",
+        "OBJECT_OF",
+        "OBJECT_UPDATE",
         "APPROX_COUNT_DISTINCT",
         "ARRAY_AGG",
         "COLLECT",
