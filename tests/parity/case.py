@@ -50,6 +50,11 @@ HERE = Path(__file__).resolve().parent
 CASES = HERE / "cases"
 SHEETS = HERE / "sheets"
 
+# The table of a sheet's rows.
+SAMPLES = """CREATE TABLE samples ({columns}) WITH (
+  'connector' = 'kafka', 'topic' = '${{samples}}', 'properties.bootstrap.servers' = '${{BOOTSTRAP}}',
+  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = 'json')"""
+
 QUIET_SECONDS = 3.0
 KINDS = ("+I", "-U", "+U", "-D")
 ATTRIBUTES = ("partition", "key", "timestamp", "headers")
@@ -612,6 +617,11 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.IGNORECASE | re.VERBOSE,
 )
+
+
+def is_append_only(plan: str) -> bool:
+    """Whether nothing in a plan with changelog modes gives anything but inserts."""
+    return set(re.findall(r"changelogMode=\[([^]]*)\]", plan)) <= {"I", "NONE"}
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

@@ -22,11 +22,21 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from case import Answer, Case, Look, Record, Result, Row, format_record, json_members, unfill
+import wire
+from case import (
+    Answer,
+    Case,
+    Record,
+    Result,
+    Row,
+    format_record,
+    is_append_only,
+    json_members,
+    unfill,
+)
 
 from tidemill import Session
 from tidemill.broker import topics
-from tidemill.broker.records import Record as WireRecord
 from tidemill.changelog import RowKind
 from tidemill.errors import TidemillError
 from tidemill.spark.runner import ends_by_itself
@@ -81,13 +91,16 @@ def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: s
     finally:
         replayed.close()
     rows = [Row(r.kind, unfill(r.text, values)) for r in replayed.output.rows]
-    wire = {
-        look.topic: _wire(case, look, bootstrap, names[look.topic])
+    found_topics = {
+        look.topic: tuple(wire.read(bootstrap, case, look, names[look.topic]))
         for look in case.looks
         if look.topic
     }
     return Ours(
-        Result(tuple(rows), wire, replayed.error), replayed.code, replayed.types, replayed.keys
+        Result(tuple(rows), found_topics, replayed.error),
+        replayed.code,
+        replayed.types,
+        replayed.keys,
     )
 
 
@@ -124,9 +137,7 @@ class _Replayed:
         self.session, self.jobs = None, []
 
     def _write(self, step: int) -> None:
-        for name, r in self.case.steps[step].records:
-            record = WireRecord(r.value, r.key, r.headers, r.partition, r.timestamp_ms)
-            topics.write(self.values["BOOTSTRAP"], self.values[name], [record])
+        wire.write(self.values["BOOTSTRAP"], self.case.steps[step].records, self.values)
 
     def _start(self, one_by_one: bool = False) -> None:
         settings = {"tidemill.batch.max-rows": "1"} if one_by_one else {}
@@ -178,17 +189,6 @@ def _records_read(job: Any) -> int:
         for source in report["sources"]
     ]
     return sum(totals)
-
-
-def _wire(case: Case, look: Look, bootstrap: str, name: str) -> tuple[Record, ...]:
-    assert look.topic
-    several = case.topic(look.topic).partitions > 1
-    records = []
-    for r in topics.read(bootstrap, name):
-        picked = several and r.key is None and "partitions" not in look.words
-        stamp = r.timestamp_ms if "timestamps" in look.words else None
-        records.append(Record(r.value, r.key, r.headers, None if picked else r.partition, stamp))
-    return tuple(records)
 
 
 class Replays:
@@ -254,7 +254,7 @@ def compare(case: Case, answer: Answer, ours: Ours) -> None:
             _compare_rows(ours, answer.result.select or ())
         elif look.topic:
             theirs = answer.result.topics[look.topic]
-            updating = not _is_append_only(answer.changelog_mode or "")
+            updating = not is_append_only(answer.changelog_mode or "")
             _compare_topic(look.topic, look.words, ours.result.topics[look.topic], theirs, updating)
 
 
@@ -268,7 +268,7 @@ def _compare_ours(expected: Result, answer: Answer, ours: Ours) -> None:
     if expected.select is not None:
         _compare_rows(ours, expected.select)
     for name, records in expected.topics.items():
-        updating = not _is_append_only(answer.changelog_mode or "")
+        updating = not is_append_only(answer.changelog_mode or "")
         _compare_topic(name, frozenset(), ours.result.topics[name], records, updating)
 
 
@@ -408,7 +408,3 @@ def _sorted(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(_sorted, value)) + "]"
     return json.dumps(value)
-
-
-def _is_append_only(plan: str) -> bool:
-    return set(re.findall(r"changelogMode=\[([^]]*)\]", plan)) <= {"I", "NONE"}

@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from case import Evaluated, Sheet, SheetAnswer, json_members, read_sheet, read_sheet_answer
+from case import (
+    SAMPLES,
+    Evaluated,
+    Sheet,
+    SheetAnswer,
+    fill,
+    json_members,
+    read_sheet,
+    read_sheet_answer,
+)
 from pyspark.errors import StreamingQueryException
 from replay import plain
 
@@ -29,11 +38,6 @@ from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.sql import parse_script
 
 _CHUNK = 25
-_TABLE = """
-CREATE TABLE samples ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}',
-  'properties.bootstrap.servers' = '{bootstrap}', 'scan.startup.mode' = 'earliest-offset',
-  'scan.bounded.mode' = 'latest-offset', 'format' = 'json');
-"""
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,8 @@ class Bench:
 
     @cached_property
     def _environment(self) -> Environment:
-        table = _TABLE.format(
-            columns=self.sheet.columns, topic=self.topic, bootstrap=self.bootstrap
-        )
+        values = {"samples": self.topic, "BOOTSTRAP": self.bootstrap}
+        table = fill(SAMPLES.format(columns=self.sheet.columns), values) + ";"
         environment = Environment(overrides={"table.local-time-zone": "UTC"})
         script = "".join(f"{s};\n" for s in self.sheet.settings)
         if "local-time-zone" in script:

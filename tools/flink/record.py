@@ -15,7 +15,6 @@ import argparse
 import dataclasses
 import datetime
 import fnmatch
-import itertools
 import json
 import re
 import secrets
@@ -32,7 +31,9 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "parity"), str(HERE)]
 
 import install  # noqa: E402
+import wire  # noqa: E402
 from case import (  # noqa: E402
+    SAMPLES,
     Answer,
     Case,
     CaseError,
@@ -46,6 +47,7 @@ from case import (  # noqa: E402
     case_paths,
     fill,
     format_record,
+    is_append_only,
     json_members,
     read_answer,
     read_case,
@@ -66,10 +68,6 @@ EXPRESSIONS_PER_JOB = 25
 # A job over bounded tables ends by itself; being quiet only means that the machine is busy with something else.
 BOUNDED_QUIET = 60.0
 Chain = list[list[str]]
-
-SAMPLES = """CREATE TABLE samples ({columns}) WITH (
-  'connector' = 'kafka', 'topic' = '${{samples}}', 'properties.bootstrap.servers' = '${{BOOTSTRAP}}',
-  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = 'json')"""
 
 # What differs from one recording to the next, and what stands for it.
 VOLATILE = (
@@ -178,7 +176,7 @@ class Recorder:
     def _run(
         self, case: Case, values: Mapping[str, str]
     ) -> tuple[list[list[str]] | None, list[str], list[list[str]], Chain | None]:
-        self._write(case.steps[0].records, values)
+        wire.write(self.bootstrap, case.steps[0].records, values)
         statements = [fill(statement, values) for statement in case.statements]
         started = self.oracle.ask("start", statements=statements)
         types, plans, rows = started["types"], started["plans"], []
@@ -190,40 +188,15 @@ class Recorder:
             if number:
                 if ended:
                     raise Unrecorded(f"the jobs ended before step {number + 1}")
-                self._write(step.records, values)
+                wire.write(self.bootstrap, step.records, values)
             settled = self.oracle.ask("settle", quiet=patience_of(case))
             rows += settled["rows"]
             error, ended = settled.get("error"), settled["ended"]
         return types, plans, rows, error
 
-    def _write(self, records: tuple[tuple[str, Record], ...], values: Mapping[str, str]) -> None:
-        for name, group in itertools.groupby(records, key=lambda pair: pair[0]):
-            topics.write(
-                self.bootstrap,
-                values[name],
-                [
-                    WireRecord(r.value, r.key, r.headers, r.partition, r.timestamp_ms)
-                    for _, r in group
-                ],
-            )
-
     def _wire(self, case: Case, look: Look, name: str, append_only: bool) -> tuple[Record, ...]:
         """What a topic holds, in an order and with the facts that are the same each time."""
-        assert look.topic
-        several = case.topic(look.topic).partitions > 1
-        records = []
-        for r in topics.read(self.bootstrap, name):
-            # Kafka picks the partition of a record without a key.
-            picked = several and r.key is None and "partitions" not in look.words
-            records.append(
-                Record(
-                    r.value,
-                    r.key,
-                    r.headers,
-                    None if picked else r.partition,
-                    r.timestamp_ms if "timestamps" in look.words else None,
-                )
-            )
+        records = wire.read(self.bootstrap, case, look, name)
         if append_only and any(topic.partitions > 1 for topic in case.topics):
             return tuple(sorted(records, key=format_record))
         if "by key" in look.words:
@@ -345,10 +318,6 @@ def changelog(rows: list[list[str]], values: Mapping[str, str]) -> tuple[Row, ..
     if all(row.kind == "+I" for row in made):
         made.sort(key=lambda row: row.text)
     return tuple(made)
-
-
-def is_append_only(plan: str) -> bool:
-    return set(re.findall(r"changelogMode=\[([^]]*)\]", plan)) <= {"I", "NONE"}
 
 
 def chain_text(chain: Chain, first_lines: bool = False) -> str:
