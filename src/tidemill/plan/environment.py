@@ -18,10 +18,11 @@ from tidemill.errors import (
     script_error,
 )
 from tidemill.plan import nodes
-from tidemill.plan.binder import bind_insert, bind_query, bind_table, with_unique_names
+from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
 from tidemill.plan.explain import explain
 from tidemill.plan.modes import Modes, check_runnable, infer_modes
 from tidemill.plan.scope import not_yet
+from tidemill.plan.tables import bind_table
 from tidemill.sql import ast
 from tidemill.tables import redacted
 from tidemill.tables import settings as known_settings

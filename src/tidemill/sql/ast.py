@@ -361,6 +361,87 @@ class Join(Relation):
 
 
 @dataclass(frozen=True)
+class Pattern(Node):
+    """A row pattern of MATCH_RECOGNIZE."""
+
+
+@dataclass(frozen=True)
+class PatternVariable(Pattern):
+    name: Identifier
+
+
+@dataclass(frozen=True)
+class PatternSequence(Pattern):
+    """`A B C`; an empty one is `()`."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True)
+class PatternAlternation(Pattern):
+    """`A | B`"""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True)
+class PatternPermutation(Pattern):
+    """`PERMUTE(A, B)`"""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True)
+class PatternExclusion(Pattern):
+    """`{- A -}`"""
+
+    operand: Pattern
+
+
+@dataclass(frozen=True)
+class PatternRepetition(Pattern):
+    """`A*`, `A+`, `A?`, `A{2,5}`; with `?` behind it reluctant."""
+
+    operand: Pattern
+    least: int
+    most: int | None
+    """None: without end."""
+    reluctant: bool = False
+
+
+@dataclass(frozen=True)
+class Measure(Node):
+    """`FINAL LAST(A.price) AS p`"""
+
+    expression: Expression
+    alias: Identifier
+    semantics: str | None = None
+    """FINAL or RUNNING"""
+
+
+@dataclass(frozen=True)
+class MatchRecognize(Relation):
+    input: Relation
+    pattern: Pattern
+    definitions: tuple[tuple[Identifier, Expression], ...]
+    partition_by: tuple[Expression, ...] = ()
+    order_by: tuple[OrderItem, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    rows_per_match: str | None = None
+    """ONE or ALL"""
+    after_match: str | None = None
+    """`PAST LAST ROW`, `TO NEXT ROW`, `TO FIRST A`, `TO LAST A`"""
+    within: IntervalLiteral | None = None
+    subsets: tuple[tuple[Identifier, tuple[Identifier, ...]], ...] = ()
+    starts: bool = False
+    """`^` before the pattern."""
+    ends: bool = False
+    """`$` behind it."""
+    alias: Identifier | None = None
+    column_aliases: tuple[Identifier, ...] = ()
+
+
+@dataclass(frozen=True)
 class SelectItem(Node):
     expression: Expression
     alias: Identifier | None = None
@@ -438,12 +519,7 @@ class NestedQuery(QueryBody):
     query: Query
 
 
-# --- statements --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Statement(Node):
-    pass
+# --- tables ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -476,9 +552,16 @@ class ComputedColumn(ColumnDefinition):
 
 
 @dataclass(frozen=True)
+class NamedColumn(ColumnDefinition):
+    """A name alone, in CREATE TABLE … AS SELECT: gives the order of the query's columns."""
+
+
+@dataclass(frozen=True)
 class WatermarkDefinition(Node):
     column: QualifiedName
     expression: Expression
+    name: Identifier | None = None
+    """Blink's `WATERMARK name FOR …`; it means nothing."""
 
 
 @dataclass(frozen=True)
@@ -499,6 +582,41 @@ class Option(Node):
 
 
 @dataclass(frozen=True)
+class Distribution(Node):
+    """DISTRIBUTED BY [HASH | RANGE] (a, b) INTO 4 BUCKETS, DISTRIBUTED INTO 4 BUCKETS"""
+
+    kind: str | None
+    columns: tuple[Identifier, ...]
+    buckets: int | None
+
+
+@dataclass(frozen=True)
+class LikeOption(Node):
+    """INCLUDING OPTIONS"""
+
+    behaviour: str
+    """INCLUDING, EXCLUDING or OVERWRITING"""
+    feature: str
+    """ALL, CONSTRAINTS, DISTRIBUTION, GENERATED, METADATA, OPTIONS, PARTITIONS or WATERMARKS"""
+
+
+@dataclass(frozen=True)
+class TableLike(Node):
+    """LIKE other [(INCLUDING … EXCLUDING …)]"""
+
+    table: QualifiedName
+    options: tuple[LikeOption, ...] = ()
+
+
+# --- statements --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Statement(Node):
+    pass
+
+
+@dataclass(frozen=True)
 class CreateTable(Statement):
     name: QualifiedName
     columns: tuple[ColumnDefinition, ...]
@@ -509,6 +627,10 @@ class CreateTable(Statement):
     partitioned_by: tuple[Identifier, ...] = ()
     temporary: bool = False
     if_not_exists: bool = False
+    distribution: Distribution | None = None
+    like: TableLike | None = None
+    query: Query | None = None
+    """CREATE TABLE … AS SELECT"""
 
 
 @dataclass(frozen=True)
@@ -522,12 +644,197 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True)
+class CreateFunction(Statement):
+    """CREATE [TEMPORARY [SYSTEM]] FUNCTION f AS 'class' [LANGUAGE PYTHON] [USING JAR 'x.jar']"""
+
+    name: QualifiedName
+    implementation: str
+    """`package.Class`, or `module.function` for Python."""
+    implementation_span: Span = field(compare=False, repr=False)
+    language: str | None = None
+    """JAVA, SCALA or PYTHON; None when not written, which means Java."""
+    temporary: bool = False
+    system: bool = False
+    if_not_exists: bool = False
+    resources: tuple[tuple[str, str], ...] = ()
+    """Kind (JAR, FILE, ARCHIVE) and path of USING."""
+
+
+@dataclass(frozen=True)
+class CreateCatalog(Statement):
+    name: Identifier
+    options: tuple[Option, ...] = ()
+    comment: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateDatabase(Statement):
+    name: QualifiedName
+    options: tuple[Option, ...] = ()
+    comment: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropObject(Statement):
+    kind: str
+    """TABLE, VIEW, FUNCTION, CATALOG or DATABASE"""
+    name: QualifiedName
+    if_exists: bool
+    temporary: bool = False
+    system: bool = False
+    """DROP TEMPORARY SYSTEM FUNCTION"""
+    cascade: bool | None = None
+    """DROP DATABASE … CASCADE or RESTRICT; None when not written."""
+
+
+@dataclass(frozen=True)
+class TableChange(Node):
+    """What ALTER does: one of the classes below."""
+
+
+@dataclass(frozen=True)
+class RenameTo(TableChange):
+    name: QualifiedName
+
+
+@dataclass(frozen=True)
+class SetOptions(TableChange):
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class ResetOptions(TableChange):
+    keys: tuple[str, ...]
+    key_spans: tuple[Span, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class RenameColumn(TableChange):
+    column: QualifiedName
+    to: Identifier
+
+
+@dataclass(frozen=True)
+class PlacedColumn(Node):
+    """A column of ADD or MODIFY and where it goes: None is at the end (ADD) or where it is (MODIFY)."""
+
+    definition: ColumnDefinition
+    first: bool = False
+    after: QualifiedName | None = None
+
+
+@dataclass(frozen=True)
+class AddElements(TableChange):
+    """ADD column | (column [FIRST | AFTER c], …, WATERMARK …, PRIMARY KEY …) | DISTRIBUTION"""
+
+    columns: tuple[PlacedColumn, ...] = ()
+    watermark: WatermarkDefinition | None = None
+    primary_key: PrimaryKey | None = None
+    distribution: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class ModifyElements(TableChange):
+    columns: tuple[PlacedColumn, ...] = ()
+    watermark: WatermarkDefinition | None = None
+    primary_key: PrimaryKey | None = None
+    distribution: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class DropColumns(TableChange):
+    columns: tuple[QualifiedName, ...]
+
+
+@dataclass(frozen=True)
+class DropElement(TableChange):
+    """DROP PRIMARY KEY, CONSTRAINT c, WATERMARK or DISTRIBUTION"""
+
+    what: str
+    """PRIMARY KEY, CONSTRAINT, WATERMARK or DISTRIBUTION"""
+    constraint: Identifier | None = None
+
+
+@dataclass(frozen=True)
+class RedefineView(TableChange):
+    """ALTER VIEW v AS SELECT …"""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class Comment(TableChange):
+    """ALTER CATALOG c COMMENT '…'"""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Alter(Statement):
+    kind: str
+    """TABLE, VIEW, DATABASE or CATALOG"""
+    name: QualifiedName
+    change: TableChange
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Use(Statement):
+    """USE [CATALOG] name"""
+
+    name: QualifiedName
+    catalog: bool = False
+
+
+@dataclass(frozen=True)
+class Show(Statement):
+    """SHOW TABLES [FROM db] [[NOT] LIKE 'x%'], SHOW CURRENT DATABASE, SHOW COLUMNS FROM t, SHOW CREATE TABLE t …"""
+
+    what: str
+    """The words after SHOW: TABLES, VIEWS, CATALOGS, DATABASES, FUNCTIONS, USER FUNCTIONS, COLUMNS, CURRENT CATALOG,
+    CURRENT DATABASE, CREATE TABLE, CREATE VIEW, CREATE CATALOG, PARTITIONS, MODULES, FULL MODULES, JARS, JOBS,
+    PROCEDURES, MODELS"""
+    name: QualifiedName | None = None
+    """The object, or that which stands after FROM or IN."""
+    preposition: str | None = None
+    """FROM or IN, as written."""
+    like: str | None = None
+    operator: str | None = None
+    """LIKE or ILIKE"""
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Describe(Statement):
+    """DESCRIBE | DESC [EXTENDED] name, DESCRIBE CATALOG name, DESCRIBE FUNCTION name"""
+
+    name: QualifiedName
+    extended: bool = False
+    kind: str = "TABLE"
+    """TABLE (views too), CATALOG, DATABASE or FUNCTION"""
+
+
+@dataclass(frozen=True)
+class AddJar(Statement):
+    """ADD JAR 'path'; REMOVE JAR 'path'"""
+
+    path: str
+    remove: bool = False
+
+
+@dataclass(frozen=True)
 class Insert(Statement):
     target: QualifiedName
     columns: tuple[Identifier, ...]
     query: Query
     overwrite: bool = False
     hints: tuple[Hint, ...] = ()
+    partition: tuple[tuple[Identifier, Expression | None], ...] = ()
+    """PARTITION (day = '2024-01-01', hour)"""
+    on_conflict: str | None = None
+    """ON CONFLICT DO ERROR, NOTHING or DEDUPLICATE"""
 
 
 @dataclass(frozen=True)
@@ -560,15 +867,6 @@ class ResetOption(Statement):
 class Explain(Statement):
     statement: Statement
     details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class DropObject(Statement):
-    kind: str
-    """TABLE or VIEW"""
-    name: QualifiedName
-    if_exists: bool
-    temporary: bool = False
 
 
 @dataclass(frozen=True)
