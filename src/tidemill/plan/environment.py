@@ -20,7 +20,8 @@ from tidemill.errors import (
 from tidemill.plan import nodes
 from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
 from tidemill.plan.explain import explain
-from tidemill.plan.modes import Modes, check_runnable, infer_modes
+from tidemill.plan.modes import Modes, infer_modes
+from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
 from tidemill.plan.tables import bind_table
 from tidemill.sql import ast
@@ -44,6 +45,8 @@ class Job:
     settings: Mapping[str, object]
     """Typed values of the honoured keys that were set."""
     span: Span
+    not_runnable: tuple[Diagnostic, ...] = ()
+    """What of it plans, but does not run yet."""
 
     @property
     def sources(self) -> list[Table]:
@@ -108,6 +111,9 @@ class Environment:
                 ),
             )
         return found
+
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        raise not_yet("the hint OPTIONS", hint.span)
 
     def warn(self, warning: Diagnostic) -> None:
         if warning not in self.warnings:
@@ -213,14 +219,27 @@ class Environment:
         self.texts[key] = value
 
     def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
-        modes = []
+        settled, modes = [], []
+        missing: list[Diagnostic] = []
         for root in roots:
-            modes.append(infer_modes(root))
-            check_runnable(root, span)
-        return Job(roots, tuple(modes), dict(self.settings), span)
+            end, emitted = infer_modes(root, span)
+            assert isinstance(end, nodes.Sink | nodes.Collect)
+            settled.append(end)
+            modes.append(emitted)
+            missing += not_runnable(
+                end, root.span if isinstance(root, nodes.Sink) and root.span else span
+            )
+        return Job(tuple(settled), tuple(modes), dict(self.settings), span, tuple(missing))
 
     def _explain(self, statement: ast.Explain) -> Text:
-        inner = self.apply(statement.statement)
+        query = statement.statement
+        if isinstance(query, ast.QueryStatement):
+            node = bind_query(query.query, self)
+            asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
+            end = nodes.Collect(with_unique_names(node), asked)
+            inner: Job | Text | None = self._job((end,), query.span)
+        else:
+            inner = self.apply(query)
         if not isinstance(inner, Job):
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
