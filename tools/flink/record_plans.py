@@ -22,13 +22,24 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "parity"), str(HERE)]
 import install  # noqa: E402
 from case import CaseError  # noqa: E402
 from plan_case import Entry, Plan, plan_paths, read_plans, write_plans  # noqa: E402
-from record import Oracle, Unrecorded, chain_text, is_chosen, stable  # noqa: E402
+from record import Chain, Oracle, Unrecorded, chain_text, is_chosen, stable  # noqa: E402
+
+
+# How the optimizer begins when one of its rules has refused.
+RULE_FAILED = "Error while applying rule "
+
+
+def said_by(chain: Chain) -> Chain:
+    """Of a chain of causes what says something: the first, and the last unless the first quotes it."""
+    links = [link for link in chain if not link[1].startswith(RULE_FAILED)]
+    first, last = links[0], links[-1]
+    return [first] if last[1] in first[1] else [first, last]
 
 
 def ask(oracle: Oracle, entry: Entry) -> Plan:
     said = oracle.ask("plan", statements=entry.statements)
     if "error" in said:
-        text = stable(chain_text(said["error"], first_lines=True), {})
+        text = stable(chain_text(said_by(said["error"]), first_lines=True), {})
         return Plan(entry.input, error=tuple(text.split("\n")))
     columns = tuple(f"{name} {type_}" for name, type_ in said["types"] or ())
     return Plan(entry.input, columns, "\n".join(line.rstrip() for line in said["plan"].split("\n")))
