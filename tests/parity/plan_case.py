@@ -252,13 +252,20 @@ def _parse_line(line: str) -> _Row:
         raise ValueError(f"not a line of a plan: {line}")
     name, rest = found["name"], found["rest"] or ""
     name = NAMES.get(name, name)
-    modes = re.findall(r"changelogMode=(\[[A-Z,]*\])", rest)
+    # A sink emits nothing.
+    modes = re.findall(r"changelogMode=(\[(?!NONE)[A-Z,]*\])", rest)
     facts = []
     for key in FACTS.get(name, ()):
         value = _attribute(rest, key)
         if value is not None:
-            facts.append((key, re.split(r"[.,] ?", value.strip("[]"))[-1] if key == "table" else value))
+            facts.append((key, _table(value) if key == "table" else value))
     return _Row(len(found["indent"]) // 3, name, modes[-1] if modes else "", tuple(facts))
+
+
+def _table(path: str) -> str:
+    """The name in `[catalog, database, name, …]` of a scan or `catalog.database.name` of a sink."""
+    parts = path.strip("[]").split(", ")
+    return parts[min(2, len(parts) - 1)].rpartition(".")[2]
 
 
 def _attribute(text: str, key: str) -> str | None:
@@ -278,7 +285,7 @@ def _build(rows: list[_Row], begin: int, end: int, depth: int) -> list[Tree]:
     """The trees whose roots stand `depth` deep; transparent operators give way to their inputs."""
     starts = [i for i in range(begin, end) if rows[i].depth == depth]
     made: list[Tree] = []
-    for start, stop in zip(starts, [*starts[1:], end], strict=True):
+    for start, stop in zip(starts, [*starts, end][1:], strict=True):
         row = rows[start]
         below = _build(rows, start + 1, stop, depth + 1)
         if row.name in TRANSPARENT:
