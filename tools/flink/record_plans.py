@@ -24,7 +24,6 @@ from case import CaseError  # noqa: E402
 from plan_case import Entry, Plan, plan_paths, read_plans, write_plans  # noqa: E402
 from record import Chain, Oracle, Unrecorded, chain_text, is_chosen, stable  # noqa: E402
 
-
 # How the optimizer begins when one of its rules has refused.
 RULE_FAILED = "Error while applying rule "
 
