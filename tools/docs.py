@@ -51,7 +51,6 @@ from tidemill.tables.vendors import (  # noqa: E402
     KNOWN_CONNECTORS,
     KNOWN_FORMATS,
     PLANNED_CONNECTORS,
-    PLANNED_FORMATS,
 )
 
 DOCS = ROOT / "docs"
@@ -174,7 +173,7 @@ def refused_connectors() -> str:
 
 
 def refused_formats() -> str:
-    return _refused(dict(KNOWN_FORMATS), PLANNED_FORMATS, "format")
+    return _refused(dict(KNOWN_FORMATS), (), "format")
 
 
 # --- functions -----------------------------------------------------------------------------------

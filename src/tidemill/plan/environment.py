@@ -24,7 +24,7 @@ from tidemill.plan.modes import Modes, check_runnable, infer_modes
 from tidemill.plan.scope import not_yet
 from tidemill.plan.tables import bind_table
 from tidemill.sql import ast
-from tidemill.tables import redacted
+from tidemill.tables import check_writers, redacted
 from tidemill.tables import settings as known_settings
 from tidemill.tables.catalog import (
     DEFAULT_CATALOG,
@@ -216,6 +216,10 @@ class Environment:
         modes = []
         for root in roots:
             modes.append(infer_modes(root))
+            if isinstance(root, nodes.Sink):
+                parallelism = self.settings.get("parallelism.default", 1)
+                assert isinstance(parallelism, int)
+                check_writers(root.table, modes[-1].of(root.input), parallelism, root.span)
             check_runnable(root, span)
         return Job(roots, tuple(modes), dict(self.settings), span)
 

@@ -170,11 +170,12 @@ class TopicTable(Connector):
 
     @property
     def metadata_keys(self) -> MetadataKeys:
-        """Flink offers `topic` for writing only where there is a choice."""
-        if not self.has_one_topic:
-            return KAFKA_METADATA
-        topic = KAFKA_METADATA["topic"]
-        return {**KAFKA_METADATA, "topic": MetadataKey(topic.read_type, None, topic.doc)}
+        """The connector's and the value format's. Flink offers `topic` for writing only where there is a choice."""
+        keys = {**KAFKA_METADATA, **self.value_format.definition.value_metadata}
+        if self.has_one_topic:
+            topic = KAFKA_METADATA["topic"]
+            keys["topic"] = MetadataKey(topic.read_type, None, topic.doc)
+        return keys
 
     def key_fields(self, schema: Schema) -> tuple[Field, ...]:
         """The row type of the record's key, in key order."""
@@ -477,7 +478,7 @@ def read_shared(
     _check_topics(reader)
     bounded = _read_bounded(reader)
     _check_properties(reader, bounded)
-    _check_guarantee(reader, guarantee)
+    prefix = _read_prefix(declaration, reader, guarantee)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
     for chosen, columns in ((key, key_columns), (value, value_columns)):
@@ -506,7 +507,7 @@ def read_shared(
         "value_columns": value_columns,
         "sink_parallelism": reader.get(SINK_PARALLELISM),
         "delivery_guarantee": guarantee,
-        "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
+        "transactional_id_prefix": prefix,
         "transaction_naming": reader.value(TRANSACTION_NAMING),
     }
 
@@ -617,23 +618,21 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
             )
 
 
-def _check_guarantee(reader: OptionReader, guarantee: DeliveryGuarantee) -> None:
-    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-        return
-    option = SINK_SEMANTIC if reader.has(SINK_SEMANTIC) else DELIVERY_GUARANTEE
-    reader.error(
-        "OPT-042",
-        f"'{option.key}' = 'exactly-once' is not supported yet",
-        reader.value_span(option),
-        "use 'at-least-once'; an 'upsert-kafka' sink then still ends with the right value per key",
+def _read_prefix(
+    declaration: Declaration, reader: OptionReader, guarantee: DeliveryGuarantee
+) -> str | None:
+    prefix = reader.get(TRANSACTIONAL_ID_PREFIX)
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE or reader.has(TRANSACTIONAL_ID_PREFIX):
+        return prefix
+    if reader.has(SINK_SEMANTIC):  # the old option knew no prefix, so one is made
+        return f"tidemill-{declaration.name}"
+    reader.error(  # V12
+        "OPT-043",
+        "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
+        reader.value_span(DELIVERY_GUARANTEE),
+        "add 'sink.transactional-id-prefix' = '…'",
     )
-    # V12; the old option gets a derived prefix.
-    if option is DELIVERY_GUARANTEE and not reader.has(TRANSACTIONAL_ID_PREFIX):
-        reader.error(
-            "OPT-043",
-            "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
-            reader.value_span(option),
-        )
+    return None
 
 
 def _project(
@@ -770,7 +769,7 @@ def _choose_value(declaration: Declaration, reader: OptionReader) -> ChosenForma
         return None
     if value.spec is None:
         refuse_format(reader, value)
-    elif declaration.schema.primary_key and value.insert_only:  # V19
+    elif declaration.schema.primary_key and value.insert_only and not declaration.blink:  # V19
         identifier = f"default_catalog.default_database.{declaration.name}"
         reader.error(
             "OPT-036",
@@ -829,7 +828,7 @@ def _read_guarantee(reader: OptionReader) -> DeliveryGuarantee:
 
 KAFKA = ConnectorDefinition(
     "kafka",
-    "Reads and writes Kafka topics; every record is an insert.",
+    "Reads and writes Kafka topics; a record is an insert, or a change if its format tells changes.",
     KAFKA_OPTIONS,
     _build_kafka,
     KafkaTable,
