@@ -10,26 +10,29 @@ from syntax_dump import dump, inline
 from harness.datadriven import Case, check
 from tidemill.errors import ScriptError, Source
 from tidemill.sql import ast, parse_expression, parse_script
+from tidemill.sql.dialects import DIALECTS
 
 DATA = sorted((Path(__file__).parent / "data").glob("*.txt"))
 
 
 def evaluate(case: Case) -> str:
     variables = {k: v for k, v in case.arguments.items() if v}
+    dialect = DIALECTS[variables.pop("dialect", "flink")]
     source = Source("script.sql", case.input)
     try:
         match case.command:
             case "script":
-                return dump(parse_script(source, variables))
+                return dump(parse_script(source, variables, dialect))
             case "expressions":
                 lines = case.input.split("\n")
                 return "\n".join(
-                    inline(parse_expression(Source("x", line), variables)) for line in lines
+                    inline(parse_expression(Source("x", line), variables, dialect))
+                    for line in lines
                 )
             case "types":
                 return "\n".join(map(type_of, case.input.split("\n")))
             case "accept":
-                statements = parse_script(source, variables).statements
+                statements = parse_script(source, variables, dialect).statements
                 return ", ".join(type(s).__name__ for s in statements)
             case "errors":
                 return "\n".join(map(message_of, case.input.split("\n")))

@@ -11,6 +11,7 @@ from tidemill.errors import Diagnostic, ScriptError, did_you_mean, script_error
 from tidemill.plan.expressions import Input
 from tidemill.plan.scope import Relation, Scope
 from tidemill.sql import ast
+from tidemill.sql.dialects import BLINK
 from tidemill.tables import build_table
 from tidemill.tables.catalog import (
     Column,
@@ -77,7 +78,8 @@ def _primary_key(
             "PLAN-042",
             "a PRIMARY KEY must be NOT ENFORCED: the data is not ours, so nobody can enforce it",
             node.span,
-            f"write PRIMARY KEY ({', '.join(n.name for n in names)}) NOT ENFORCED",
+            f"write PRIMARY KEY ({', '.join(n.name for n in names)}) NOT ENFORCED"
+            + ("" if enforced else f", or run it with --dialect {BLINK.name}"),
         )
     for name in names:
         definition = columns.get(name.name)
@@ -156,9 +158,9 @@ def _watermark(statement: ast.CreateTable, columns: list[Column]) -> Watermark |
             node.column.span,
             "a computed column can make one: ts AS TO_TIMESTAMP_LTZ(epoch_ms, 3)",
         )
-    if type_.precision > 3:
-        # A manual prints `view_time TIMESTAMP`; Flink refuses more than milliseconds, so three digits are meant.
-        columns[at] = replace(columns[at], type=type(type_)(type_.nullable, 3))
+    # A manual prints `view_time TIMESTAMP`; Flink refuses more than milliseconds, so three digits are meant.
+    rowtime = replace(type_, precision=min(3, type_.precision), attribute=t.TimeAttribute.ROWTIME)
+    columns[at] = replace(columns[at], type=rowtime)
     bound = _scope_over(columns, statement.name).bind(node.expression)
     if not isinstance(bound.type, t.TIMESTAMP_TYPES):
         raise script_error(

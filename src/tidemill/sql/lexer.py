@@ -21,6 +21,7 @@ from tidemill.errors import (
     script_error,
     usage_error,
 )
+from tidemill.sql.dialects import DLI, FLINK, Dialect
 
 # --- the words ---------------------------------------------------------------------------------
 
@@ -209,19 +210,22 @@ def _not_utf8(name: str, body: bytes, at: int, bom: int) -> Exception:
 
 
 def tokenize(
-    source: Source, variables: Mapping[str, str] | None = None
+    source: Source, variables: Mapping[str, str] | None = None, dialect: Dialect = FLINK
 ) -> tuple[list[Token], list[Diagnostic]]:
     """All tokens of a text, the last of kind `end`, and what is wrong with its characters."""
-    lexer = _Lexer(source, variables or {})
+    lexer = _Lexer(source, variables or {}, dialect)
     lexer.read()
     return lexer.tokens, lexer.diagnostics
 
 
 class _Lexer:
-    def __init__(self, source: Source, variables: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, variables: Mapping[str, str], dialect: Dialect) -> None:
         self.source = source
         self.text = source.text
         self.variables = variables
+        self.dialect = dialect
+        self.in_options = False
+        """Between `WITH (` and its `)`."""
         self.tokens: list[Token] = []
         self.diagnostics: list[Diagnostic] = []
 
@@ -261,6 +265,10 @@ class _Lexer:
                     else:  # `SELECT */* all */ FROM t`: a star that meets a comment
                         position = end = start + 1
                         sign = "*"
+                elif sign == "(":
+                    self.in_options = bool(tokens) and tokens[-1].key == "WITH"
+                elif sign == ")" or sign == ";":
+                    self.in_options = False
                 tokens.append(Token("sign", sign, sign, start, end))
                 at_statement_start = sign == ";"
                 continue
@@ -375,7 +383,8 @@ class _Lexer:
         if len(self.diagnostics) > problems:
             self.tokens.append(Token("name", "", self.text[start:end], start, end))
             return
-        inner = _Lexer(Source(self.source.name, value), {})
+        inner = _Lexer(Source(self.source.name, value), {}, self.dialect)
+        inner.in_options = self.in_options
         inner.read()
         for problem in inner.diagnostics:
             self.report(
@@ -460,15 +469,16 @@ class _Lexer:
 
     def _read_double_quoted(self, start: int, end: int) -> None:
         inside = self.text[start + 1 : end - 1].replace('""', '"')
-        self.report(
-            "SQL-003",
-            "double quotes do not quote anything in Flink SQL",
-            start,
-            end,
-            f"write '{inside}' for text or `{inside}` for a name"
-            if len(inside) <= 40 and "\n" not in inside
-            else "write single quotes for text and back quotes for names",
-        )
+        if self.in_options and self.dialect.double_quoted_options:
+            self.tokens.append(Token("text", "", self._fill(inside, start, end), start, end))
+            return
+        if self.in_options:
+            hint = f"write single quotes, or run it with --dialect {DLI.name}"
+        elif len(inside) <= 40 and "\n" not in inside:
+            hint = f"write '{inside}' for text or `{inside}` for a name"
+        else:
+            hint = "write single quotes for text and back quotes for names"
+        self.report("SQL-003", "double quotes do not quote anything in Flink SQL", start, end, hint)
         self.tokens.append(Token("text", "", inside, start, end))
 
     def _check_invisible(self, start: int, end: int) -> None:

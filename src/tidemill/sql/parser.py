@@ -31,11 +31,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 from tidemill import types
 from tidemill.errors import Diagnostic, ScriptError, Source, Span, nearest
 from tidemill.sql import ast
+from tidemill.sql.dialects import BLINK, FLINK, Dialect
 from tidemill.sql.lexer import RESERVED, Token, tokenize
 from tidemill.types import SqlType
 
@@ -285,6 +287,7 @@ _SIZED_TYPES: dict[str, Callable[..., SqlType]] = {
     "DEC": lambda *size: types.DecimalType(True, *size),
     "NUMERIC": lambda *size: types.DecimalType(True, *size),
 }
+_UNBOUNDED: dict[str, SqlType] = {"VARCHAR": types.STRING, "VARBINARY": types.BYTES}
 _VARYING = {"CHAR": "VARCHAR", "CHARACTER": "VARCHAR", "BINARY": "VARBINARY"}
 _NESTED_TYPES = ("ARRAY", "MULTISET", "MAP", "ROW")
 # Types of Flink that we refuse, and those of other systems: what to write instead.
@@ -336,7 +339,9 @@ _ENFORCED_HINT = "write PRIMARY KEY (column, …) NOT ENFORCED"
 
 
 def parse_script(
-    sources: Source | Iterable[Source], variables: Mapping[str, str] | None = None
+    sources: Source | Iterable[Source],
+    variables: Mapping[str, str] | None = None,
+    dialect: Dialect = FLINK,
 ) -> ast.Script:
     """The statements of one script, given as one or several texts. Raises one ScriptError with all mistakes."""
     texts = [sources] if isinstance(sources, Source) else list(sources)
@@ -345,7 +350,7 @@ def parse_script(
     statements: list[ast.Statement] = []
     problems: list[Diagnostic] = []
     for source in texts:
-        parser = _Parser(source, variables)
+        parser = _Parser(source, variables, dialect)
         statements += parser.parse_statements()
         problems += parser.all_problems()
     if problems:
@@ -353,9 +358,11 @@ def parse_script(
     return ast.Script(Span(texts[0], 0, len(texts[0].text)), tuple(statements))
 
 
-def parse_expression(source: Source, variables: Mapping[str, str] | None = None) -> ast.Expression:
+def parse_expression(
+    source: Source, variables: Mapping[str, str] | None = None, dialect: Dialect = FLINK
+) -> ast.Expression:
     """One expression, as it may stand in a select list or a computed column."""
-    parser = _Parser(source, variables)
+    parser = _Parser(source, variables, dialect)
     expression = parser.parse_single_expression()
     if problems := parser.all_problems():
         raise ScriptError(problems)
@@ -368,9 +375,12 @@ class _Abandoned(Exception):
 
 
 class _Parser:
-    def __init__(self, source: Source, variables: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, source: Source, variables: Mapping[str, str] | None, dialect: Dialect
+    ) -> None:
         self.source = source
-        self.tokens, self.lexical = tokenize(source, variables)
+        self.dialect = dialect
+        self.tokens, self.lexical = tokenize(source, variables, dialect)
         self.problems: list[Diagnostic] = []
         self.at = 0
         self.token = self.tokens[0]
@@ -826,11 +836,12 @@ class _Parser:
         start = self.token
         if self._is("WATERMARK"):
             self._advance()
+            name = self._parse_watermark_name()
             self._expect("FOR", hint="write WATERMARK FOR column AS expression")
             column = self._parse_qualified_name("a column's name")
             self._expect("AS", hint="write WATERMARK FOR column AS expression")
             expression = self._parse_row_expression("a watermark")
-            return ast.WatermarkDefinition(self._span(start.start), column, expression)
+            return ast.WatermarkDefinition(self._span(start.start), column, expression, name)
         if start.key in ("CONSTRAINT", "PRIMARY", "UNIQUE"):
             name = self._parse_identifier("a name") if self._accept("CONSTRAINT") else None
             self._refuse_unique()
@@ -839,6 +850,19 @@ class _Parser:
             enforced = self._parse_enforced()
             return ast.PrimaryKey(self._span(start.start), name, columns, enforced)
         return self._parse_column()
+
+    def _parse_watermark_name(self) -> ast.Identifier | None:
+        if not self._is_identifier(self.token) or self._peek().key != "FOR":
+            return None
+        name = self._parse_identifier("a watermark's name")
+        if not self.dialect.named_watermarks:
+            self._report(
+                "SQL-010",
+                "a watermark has no name",
+                name.span,
+                f"write WATERMARK FOR column AS expression, or run it with --dialect {BLINK.name}",
+            )
+        return name
 
     def _parse_column(self) -> ast.ColumnDefinition:
         name = self._parse_identifier("a column's name")
@@ -892,7 +916,9 @@ class _Parser:
     def _parse_enforced(self) -> bool | None:
         if self._accept("NOT", "ENFORCED"):
             return False
-        return True if self._accept("ENFORCED") else None
+        if self._accept("ENFORCED"):
+            return True
+        return False if self.dialect.key_is_not_enforced else None
 
     def _parse_comment(self) -> str | None:
         return self._expect_text("a comment's text").value if self._accept("COMMENT") else None
@@ -958,7 +984,7 @@ class _Parser:
         options: list[ast.Option] = []
         while not self._is(")"):
             options.append(self._parse_option())
-            if not self._parse_separator(lambda: self.token.kind in ("text", "word")):
+            if not self._parse_separator(lambda: self.token.kind in ("text", "word", "name")):
                 break
         self._expect_closing(opening, "','")
         return tuple(options)
@@ -980,7 +1006,17 @@ class _Parser:
         if self.at == start:
             raise self._fail_expected(f"an option's {what} in single quotes")
         span = self._span(self.tokens[start].start)
-        hint = f"write '{span.text}'" if "\n" not in span.text else "write it in single quotes"
+        pieces = self.tokens[start : self.at]
+        bare_key = what == "name" and all(a.end == b.start for a, b in pairwise(pieces))
+        if bare_key:
+            key = "".join(piece.value for piece in pieces)
+            if self.dialect.bare_options:
+                return key, span
+            hint = f"write '{key}', or run it with --dialect {BLINK.name}"
+        elif "\n" in span.text:
+            hint = "write it in single quotes"
+        else:
+            hint = f"write '{span.text}'"
         self._report("SQL-010", f"option's {what} must be in single quotes", span, hint)
         return span.text, span
 
@@ -2293,6 +2329,8 @@ class _Parser:
             self._expect(")")
         if key in ("TIME", "TIMESTAMP"):
             key = self._parse_time_zone(token, key)
+        if not sizes and self.dialect.unsized_is_unbounded and key in _UNBOUNDED:
+            return _UNBOUNDED[key]
         try:
             return _SIZED_TYPES[key](*sizes)
         except ValueError as error:
