@@ -107,7 +107,11 @@ def _option_rows(options: Iterable[Option[Any]], prefix: str = "") -> Iterator[l
             notes.append(f"Deprecated: {option.deprecated}.")
         if option.pending:
             notes.append(f"**No effect yet**: {option.pending}.")
-        if option.since:
+        if option.aliases:
+            notes.append(f"Also as {', '.join(code(prefix + a) for a in option.aliases)}.")
+        if option.since and option.since.startswith("Flink"):
+            notes.append(f"(since {option.since})")
+        elif option.since:
             version = option.since.split(": ")
             notes.append(f"(in Flink since connector {', '.join(reversed(version))})")
         required = "yes" if option.required else ""
@@ -132,8 +136,33 @@ def table_options() -> str:
     return table(_OPTION_HEAD, _option_rows(FRAMEWORK_OPTIONS))
 
 
+_NOT_RUNNABLE = (
+    "**Not yet runnable**: `tidemill check` reads, types and plans tables of this format, `tidemill run` refuses"
+    " them.\n\n"
+)
+
+
 def format_options(name: str) -> str:
-    return table(_OPTION_HEAD, _option_rows(FORMATS[name].options, f"{name}."))
+    definition = FORMATS[name]
+    rows = table(_OPTION_HEAD, _option_rows(definition.options, f"{name}."))
+    return rows if definition.runnable else _NOT_RUNNABLE + rows
+
+
+def format_metadata(name: str) -> str:
+    return table(
+        ("key", "type", "meaning"),
+        ([code(k), code(str(m.read_type)), m.doc] for k, m in FORMATS[name].value_metadata.items()),
+    )
+
+
+def formats() -> str:
+    def row(name: str) -> list[str]:
+        definition = FORMATS[name]
+        use = "keys and values" if definition.changelog.insert_only else "values of `kafka` tables"
+        status = "" if definition.runnable else "not yet runnable"
+        return [f"[{name}]({name}.md)", use, definition.doc, str(definition.changelog), status]
+
+    return table(("format", "of", "what it is", "changes", ""), map(row, FORMATS))
 
 
 def connector_metadata(name: str) -> str:
@@ -491,7 +520,9 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "connector-options": connector_options,
     "connectors": connectors,
     "errors": errors,
+    "format-metadata": format_metadata,
     "format-options": format_options,
+    "formats": formats,
     "functions": functions,
     "functions-not-yet": functions_not_yet,
     "functions-summary": functions_summary,
