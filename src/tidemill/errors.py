@@ -67,15 +67,26 @@ def display_width(text: str) -> int:
     return width
 
 
-_SECRET = re.compile(
-    r"""(['"`]?[\w.-]*(?:password|jaas|secret|token|credential)[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
+SECRET_WORDS = (
+    r"password|passphrase|passwd|secret|token|jaas|credentials?(?!s?-source)|user-?info|basic-auth\.user"
+    r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers"
+)
+"""What a key holds whose value must never be shown, as a regular expression."""
+_SECRET_PAIR = re.compile(
+    rf"""(['"`]?[\w.-]*(?:{SECRET_WORDS})[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
     re.IGNORECASE,
 )
 
 
 def masked(line: str) -> str:
     """A script's line as it may be shown: the values of secret options as stars, their width kept."""
-    return _SECRET.sub(lambda m: m[1] + m[2][0] + "*" * (len(m[2]) - 2) + m[2][-1], line)
+
+    def stars(pair: re.Match[str]) -> str:
+        quote, rest = pair[2][0], pair[2][1:]
+        closed = rest.endswith(quote)
+        return pair[1] + quote + "*" * (len(rest) - closed) + quote * closed
+
+    return _SECRET_PAIR.sub(stars, line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +184,22 @@ def job_error(
 
 def usage_error(code: str, message: str, hint: str | None = None) -> UsageError:
     return UsageError([Diagnostic(code, message, None, hint)])
+
+
+def in_script_order(
+    diagnostics: Iterable[Diagnostic], sources: Sequence[Source] = ()
+) -> list[Diagnostic]:
+    """As a reader of the script meets them: by file, then by place; those without a place first."""
+    files = [source.name for source in sources]
+
+    def place(diagnostic: Diagnostic) -> tuple[int, int]:
+        span = diagnostic.span
+        if span is None:
+            return -1, -1
+        name = span.source.name
+        return files.index(name) if name in files else 0, span.start
+
+    return sorted(diagnostics, key=place)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidemill.changelog import ChangelogMode
-from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
+from tidemill.errors import Diagnostic, Span, did_you_mean, in_script_order, script_error
 from tidemill.sql import ast
 from tidemill.tables.builtin import DEFINITIONS as BUILTIN
 from tidemill.tables.builtin import PrintTable
@@ -26,7 +26,7 @@ from tidemill.tables.connector import (
 from tidemill.tables.formats import value_metadata
 from tidemill.tables.kafka import KAFKA, DeliveryGuarantee, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
-from tidemill.tables.options import OptionReader, in_script_order, raise_all
+from tidemill.tables.options import OptionReader, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA, UpsertKafkaTable
 from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
 

@@ -82,6 +82,11 @@ class Connector:
     """Base of the typed, checked table specs: one subclass per connector, in its own module."""
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether reading the table comes to an end by itself."""
+        return False
+
+    @property
     def source_mode(self) -> ChangelogMode:
         """The kinds of rows that a scan of the table emits."""
         return INSERT_ONLY

@@ -150,6 +150,10 @@ class TopicTable(Connector):
     transaction_naming: TransactionNaming
 
     @property
+    def is_bounded(self) -> bool:
+        return self.bounded.is_bounded
+
+    @property
     def bootstrap_servers(self) -> str:
         return self.properties["bootstrap.servers"]
 

@@ -16,7 +16,15 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
-from tidemill.errors import Diagnostic, ScriptError, Span, did_you_mean, nearest
+from tidemill.errors import (
+    SECRET_WORDS,
+    Diagnostic,
+    ScriptError,
+    Span,
+    did_you_mean,
+    in_script_order,
+    nearest,
+)
 from tidemill.sql import ast
 
 T = TypeVar("T")
@@ -303,11 +311,7 @@ class Option(Generic[T]):
         return is_secret(self.key)
 
 
-_SECRET = re.compile(
-    r"password|passphrase|passwd|secret|token|jaas|credentials(?!-source)|user-?info|basic-auth\.user"
-    r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers",
-    re.IGNORECASE,
-)
+_SECRET = re.compile(SECRET_WORDS, re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"password\s*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE)
 MASK = "******"
 
@@ -317,9 +321,14 @@ def is_secret(key: str) -> bool:
     return bool(_SECRET.search(key))
 
 
+def holds_secret(key: str, value: str) -> bool:
+    """Whether the key or the value itself says that this is a secret."""
+    return is_secret(key) or bool(_SECRET_VALUE.search(value))
+
+
 def shown(key: str, value: str) -> str:
     """The value as it may be printed."""
-    return MASK if is_secret(key) or _SECRET_VALUE.search(value) else value
+    return MASK if holds_secret(key, value) else value
 
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
@@ -527,10 +536,6 @@ _CLIENT_PROPERTY = re.compile(
 
 def _is_client_property(key: str) -> bool:
     return bool(_CLIENT_PROPERTY.fullmatch(key))
-
-
-def in_script_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return sorted(diagnostics, key=lambda d: d.span.start if d.span else -1)
 
 
 def raise_all(errors: Iterable[Diagnostic], warnings: Iterable[Diagnostic] = ()) -> NoReturn:
