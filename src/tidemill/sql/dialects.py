@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.errors import did_you_mean, usage_error
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -34,3 +36,13 @@ BLINK = Dialect(
 )
 DLI = Dialect("dli", double_quoted_options=True)
 DIALECTS = {d.name: d for d in (FLINK, OCEANUS, BLINK, DLI)}
+FLINK_1_10 = Dialect("flink-1.10")
+"""Flink before 1.11, whose options are old and whose grammar is today's; a name for translation only."""
+
+
+def dialect_named(name: str) -> Dialect:
+    if name not in DIALECTS:
+        names = ", ".join(DIALECTS)
+        hint = did_you_mean(name, list(DIALECTS), f"dialects are {names}")
+        raise usage_error("CLI-003", f"there is no dialect '{name}'", hint)
+    return DIALECTS[name]
