@@ -317,12 +317,7 @@ def _options(statement: ast.Statement) -> tuple[ast.Option, ...]:
         case ast.CreateTable(options=options) | ast.CreateCatalog(options=options):
             return options
         case ast.Alter(change=ast.SetOptions(options=options)):
-            return tuple(
-                o
-                for change in changes
-                if isinstance(change, ast.SetOptions)
-                for o in change.options
-            )
+            return options
         case ast.SetOption(option=ast.Option() as option):
             return (option,)
     return ()

@@ -89,7 +89,6 @@ TYPES: dict[str, t.SqlType] = {
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 
-# Flink's other built-ins: known, so that the refusal can say so.
 NON_DETERMINISTIC = frozenset(
     [
         "RAND",
@@ -109,6 +108,7 @@ NON_DETERMINISTIC = frozenset(
 )
 """Functions that may answer otherwise when they are asked again; UNIX_TIMESTAMP only without arguments."""
 
+# Flink's other built-ins: known, so that the refusal can say so.
 NOT_YET = frozenset(
     [
         "ML_PREDICT",
