@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
 from case import MARKS, case_paths, read_case, read_sheet, sheet_paths  # noqa: E402
 
+from tidemill.plan.advice import CODES as ADVICE  # noqa: E402
 from tidemill.plan.functions import (  # noqa: E402
     AGGREGATES,
     NOT_YET,
@@ -413,6 +414,7 @@ AREAS = {
     "SQL": "The text of a script",
     "OPT": "Options and settings",
     "PLAN": "Queries",
+    "ADV": "Advice",
     "FMT": "Formats",
     "RUN": "Running jobs",
     "CLI": "The command line",
@@ -486,7 +488,7 @@ def _titles() -> dict[str, str]:
     from tidemill.sql import parser
 
     listed = re.findall(r"^ +(SQL-\d{3})  (.*?)(?:  +\(.*)?$", parser.__doc__ or "", re.MULTILINE)
-    return {**CODES, **dict(listed)}
+    return {**CODES, **ADVICE, **dict(listed)}
 
 
 def errors(area: str) -> str:

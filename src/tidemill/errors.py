@@ -76,17 +76,26 @@ _SECRET_PAIR = re.compile(
     rf"""(['"`]?[\w.-]*(?:{SECRET_WORDS})[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
     re.IGNORECASE,
 )
+_VARIABLE = re.compile(r"""(['"])\$\{[^}]*\}\1""")
+# A password in a value of another name: of an address, or of a JAAS line.
+_SECRET_INSIDE = re.compile(
+    r"""(?<=://)[^/\s:@'"]+:[^/\s@'"]+(?=@)|(?<=password=)\\?"[^"]*"?""", re.IGNORECASE
+)
 
 
 def masked(line: str) -> str:
-    """A script's line as it may be shown: the values of secret options as stars, their width kept."""
+    """A script's line as it may be shown: the values of secret options as stars, their width kept; a variable is
+    no secret."""
 
     def stars(pair: re.Match[str]) -> str:
+        if _VARIABLE.fullmatch(pair[2]):
+            return pair[0]
         quote, rest = pair[2][0], pair[2][1:]
         closed = rest.endswith(quote)
         return pair[1] + quote + "*" * (len(rest) - closed) + quote * closed
 
-    return _SECRET_PAIR.sub(stars, line)
+    pairs = _SECRET_PAIR.sub(stars, line)
+    return _SECRET_INSIDE.sub(lambda found: "*" * len(found[0]), pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tidemill.plan.modes import Modes
 from tidemill.sql import ast
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
-from tidemill.tables.options import holds_secret
+from tidemill.tables.options import holds_secret, is_secret
 
 CODES: Mapping[str, str] = {
     "ADV-001": "state that grows without bound",
@@ -309,7 +309,8 @@ _NO_SECRET = re.compile(r"(url|uri|location|path|file|class|type|mechanism)$")
 
 
 def _is_secret(option: ast.Option) -> bool:
-    return holds_secret(option.key, option.value) and not _NO_SECRET.search(option.key)
+    named = is_secret(option.key) and not _NO_SECRET.search(option.key)
+    return named or holds_secret("", option.value)
 
 
 def _options(statement: ast.Statement) -> tuple[ast.Option, ...]:

@@ -20,7 +20,8 @@ from tidemill.errors import (
 from tidemill.plan import nodes
 from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
 from tidemill.plan.explain import explain
-from tidemill.plan.modes import Modes, check_runnable, infer_modes
+from tidemill.plan.modes import Modes, infer_modes
+from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
 from tidemill.plan.tables import bind_table
 from tidemill.sql import ast
@@ -44,6 +45,8 @@ class Job:
     settings: Mapping[str, object]
     """Typed values of the honoured keys that were set."""
     span: Span
+    not_runnable: tuple[Diagnostic, ...] = ()
+    """What the plan holds that cannot be executed yet."""
 
     @property
     def sources(self) -> list[Table]:
@@ -220,8 +223,9 @@ class Environment:
                 parallelism = self.settings.get("parallelism.default", 1)
                 assert isinstance(parallelism, int)
                 check_writers(root.table, modes[-1].of(root.input), parallelism, root.span)
-            check_runnable(root, span)
-        return Job(roots, tuple(modes), dict(self.settings), span)
+        return Job(
+            roots, tuple(modes), dict(self.settings), span, not_runnable=not_runnable(roots, span)
+        )
 
     def _explain(self, statement: ast.Explain) -> Text:
         inner = self.apply(statement.statement)
@@ -260,6 +264,13 @@ def compile_script(script: ast.Script, environment: Environment) -> list[Job | T
     if problems:
         raise ScriptError(_without_echoes(problems, environment))
     return found
+
+
+def require_runnable(answers: Iterable[Job | Text]) -> None:
+    """Refuse jobs that cannot be executed yet, all of them at once, before any is started."""
+    missing = [d for answer in answers if isinstance(answer, Job) for d in answer.not_runnable]
+    if missing:
+        raise ScriptError(missing)
 
 
 def _remember_broken(statement: ast.Statement, environment: Environment) -> None:

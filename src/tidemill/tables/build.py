@@ -41,15 +41,10 @@ CONNECTORS: Mapping[str, ConnectorDefinition] = {
 
 
 def build_table(
-    name: str,
-    statement: ast.CreateTable,
-    schema: Schema,
-    settings: Mapping[str, str],
-    *,
-    blink: bool = False,
+    name: str, statement: ast.CreateTable, schema: Schema, settings: Mapping[str, str]
 ) -> tuple[Connector, list[Diagnostic]]:
-    """Read the statement's WITH clause: the connector's spec, and warnings. `blink`: the table is Blink's."""
-    declaration = Declaration(name, schema, statement, settings, blink)
+    """Read the statement's WITH clause: the connector's spec, and warnings."""
+    declaration = Declaration(name, schema, statement, settings)
     definition, place = _find_definition(declaration)
     reader = OptionReader(definition.name, statement.options, place, definition.advice)
     reader.accept((*FRAMEWORK_OPTIONS, *definition.options))

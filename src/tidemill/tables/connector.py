@@ -37,8 +37,6 @@ class Declaration:
     schema: Schema
     statement: ast.CreateTable
     settings: Mapping[str, str]
-    blink: bool = False
-    """Whether the table is Blink's: there a table of inserts may name a PRIMARY KEY."""
 
     def column_span(self, name: str) -> Span:
         """A column's name in the statement."""

@@ -773,7 +773,7 @@ def _choose_value(declaration: Declaration, reader: OptionReader) -> ChosenForma
         return None
     if value.spec is None:
         refuse_format(reader, value)
-    elif declaration.schema.primary_key and value.insert_only and not declaration.blink:  # V19
+    elif declaration.schema.primary_key and value.insert_only:  # V19
         identifier = f"default_catalog.default_database.{declaration.name}"
         reader.error(
             "OPT-036",
