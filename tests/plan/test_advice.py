@@ -16,7 +16,9 @@ CASES = HERE / "advice.txt"
 PAGE = HERE.parent.parent / "docs" / "errors.md"
 
 TABLES = """
-CREATE TABLE clicks (id BIGINT, page STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH (
+CREATE TABLE clicks (
+  id BIGINT, page STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH (
   'connector' = 'kafka', 'topic' = 'clicks', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
 CREATE TABLE some_clicks (id BIGINT, page STRING) WITH (

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from test_table_specs import describe
 
 from harness.datadriven import Case, check, load
-from tidemill.errors import Source, TidemillError
+from tidemill.errors import ScriptError, Source, TidemillError
 from tidemill.plan.environment import Environment, compile_script
 from tidemill.sql import parse_script
 from tidemill.tables.catalog import Table
+from tidemill.tables.modern import read_modern
 
 DATA = Path(__file__).parent / "data"
 
@@ -21,7 +23,8 @@ DATA = Path(__file__).parent / "data"
 def outcome(case: Case) -> str:
     environment = Environment()
     try:
-        compile_script(parse_script(Source("t.sql", case.input)), environment)
+        script = read_modern([Source("t.sql", case.input)], {}, None).script
+        compile_script(script, environment)
     except TidemillError as error:
         return str(error)
     table = environment.objects["t"]
@@ -38,3 +41,17 @@ def test_every_rule_does_what_it_says() -> None:
 def test_no_rule_is_left_out() -> None:
     names = [case.command for case in load(DATA / "rules.txt")]
     assert list(dict.fromkeys(names)) == [f"V{n}" for n in range(1, 34)]
+
+
+def test_every_mistake_of_a_script_is_told_in_one_go() -> None:
+    check(DATA / "mistakes_of_a_script.txt", outcome)
+
+
+def test_a_broken_table_does_not_outlive_its_script() -> None:
+    environment = Environment()
+    broken = "CREATE TABLE t (id BIGINT) WITH ('connector' = 'datagen', 'rows' = '1')"
+    with pytest.raises(ScriptError):
+        compile_script(parse_script(Source("a.sql", broken)), environment)
+    mended = broken.replace("'rows'", "'number-of-rows'")
+    compile_script(parse_script(Source("b.sql", mended)), environment)
+    assert "t" in environment.objects

@@ -23,7 +23,7 @@ from tidemill.plan.explain import explain
 from tidemill.plan.modes import Modes, infer_modes
 from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
-from tidemill.plan.tables import bind_table
+from tidemill.plan.tables import BrokenTable, bind_table
 from tidemill.sql import ast
 from tidemill.tables import check_writers, redacted
 from tidemill.tables import settings as known_settings
@@ -32,6 +32,7 @@ from tidemill.tables.catalog import (
     DEFAULT_DATABASE,
     Connector,
     Table,
+    Unusable,
     View,
 )
 
@@ -111,6 +112,14 @@ class Environment:
                 ),
             )
         return found
+
+    def forget_unusable(self) -> None:
+        """Tables that were kept for the sake of a script's other mistakes do not outlive it."""
+        self.objects = {
+            name: found
+            for name, found in self.objects.items()
+            if not (isinstance(found, Table) and isinstance(found.connector, Unusable))
+        }
 
     def warn(self, warning: Diagnostic) -> None:
         if warning not in self.warnings:
@@ -257,11 +266,12 @@ def compile_script(script: ast.Script, environment: Environment) -> list[Job | T
             continue
         except ScriptError as error:
             problems += error.diagnostics
-            _remember_broken(statement, environment)
+            _remember_broken(statement, error, environment)
             continue
         if answer is not None:
             found.append(answer)
     if problems:
+        environment.forget_unusable()
         raise ScriptError(_without_echoes(problems, environment))
     return found
 
@@ -273,10 +283,16 @@ def require_runnable(answers: Iterable[Job | Text]) -> None:
         raise ScriptError(missing)
 
 
-def _remember_broken(statement: ast.Statement, environment: Environment) -> None:
+def _remember_broken(
+    statement: ast.Statement, error: ScriptError, environment: Environment
+) -> None:
     """A table that failed must not make every statement that names it fail as well."""
-    if isinstance(statement, (ast.CreateTable, ast.CreateView)):
-        environment.broken.add(statement.name.parts[-1].name)
+    if not isinstance(statement, (ast.CreateTable, ast.CreateView)):
+        return
+    name = statement.name.parts[-1].name
+    environment.broken.add(name)
+    if isinstance(error, BrokenTable) and error.table is not None:
+        environment.objects.setdefault(name, error.table)
 
 
 def _without_echoes(problems: Iterable[Diagnostic], environment: Environment) -> list[Diagnostic]:

@@ -16,7 +16,7 @@ from tidemill.errors import Diagnostic, Span, did_you_mean, in_script_order, scr
 from tidemill.sql import ast
 from tidemill.tables.builtin import DEFINITIONS as BUILTIN
 from tidemill.tables.builtin import PrintTable
-from tidemill.tables.catalog import Connector, Metadata, Schema, Table
+from tidemill.tables.catalog import Connector, Metadata, Schema, Table, Unusable
 from tidemill.tables.connector import (
     CONNECTOR,
     FRAMEWORK_OPTIONS,
@@ -137,6 +137,8 @@ def metadata_keys(connector: Connector) -> MetadataKeys:
 
 def check_read(table: Table, span: Span | None) -> list[Diagnostic]:
     """Whether a query may read the table; `span` is where it does. Gives warnings."""
+    if isinstance(table.connector, Unusable):
+        return []
     definition = definition_of(table.connector)
     if not definition.source:
         raise script_error(
@@ -165,6 +167,8 @@ def check_read(table: Table, span: Span | None) -> list[Diagnostic]:
 
 def check_insert(table: Table, span: Span | None) -> None:
     """Whether INSERT INTO may write the table; `span` is where it does."""
+    if isinstance(table.connector, Unusable):
+        return
     definition = definition_of(table.connector)
     if not definition.sink:
         raise script_error(
