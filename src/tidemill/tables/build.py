@@ -180,6 +180,13 @@ def check_insert(table: Table, span: Span | None) -> None:
     keys = metadata_keys(table.connector)
     problems = [check_writable(table.name, c, keys, span) for c in table.schema.metadata]
     errors = [problem for problem in problems if problem]
+    if isinstance(table.connector, TopicTable):
+        for spec in (table.connector.value_format, table.connector.key_format):
+            why = spec and spec.definition.why_not_written(spec, table.connector.has_one_topic)
+            if why:
+                errors.append(
+                    Diagnostic("OPT-055", f"table '{table.name}' cannot be written: {why}", span)
+                )
     if errors:
         raise_all(errors)
 

@@ -83,6 +83,8 @@ class FormatDefinition:
     """The kinds of rows that it reads, and that it can write."""
     metadata: MetadataKeys = field(default_factory=dict)
     """What records tell about themselves, without the `value.` that a table writes before it."""
+    why_not_written: Callable[[FormatSpec, bool], str | None] = lambda spec, one_topic: None
+    """Why a table cannot be a sink, given its options and whether it has one topic; None when it can."""
     one_column: bool = False
     """Whether a record is a single value."""
     runnable: bool = True
@@ -379,6 +381,12 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
 )
 
 
+def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
+    if one_topic or spec.options["subject"] is not None:
+        return None
+    return f"Option {spec.prefix}subject is required for serialization"
+
+
 # --- raw ---------------------------------------------------------------------------------------
 
 RAW_OPTIONS: tuple[Option[Any], ...] = (
@@ -447,6 +455,20 @@ _OGG_METADATA = _keys(
 )
 
 
+SCHEMA_INCLUDE = Option(
+    "schema-include",
+    BOOLEAN,
+    "Whether records carry their schema beside the payload; such tables can only be read.",
+    False,
+)
+
+
+def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
+    if not spec.options[SCHEMA_INCLUDE.key]:
+        return None
+    return f"Debezium JSON serialization doesn't support '{spec.prefix}{SCHEMA_INCLUDE.key}' option been set to true."
+
+
 def _pattern(what: str) -> Option[str]:
     return Option(
         f"{what}.include",
@@ -485,6 +507,7 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "Avro with the number of its schema in a Confluent schema registry.",
             REGISTRY_OPTIONS,
             _avro_unsupported,
+            why_not_written=_needs_subject,
             runnable=False,
         ),
         FormatDefinition(
@@ -499,17 +522,13 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "debezium-json",
             "Changes of a database as Debezium writes them in JSON.",
             (
-                Option(
-                    "schema-include",
-                    BOOLEAN,
-                    "Whether records carry their schema beside the payload; such tables can only be read.",
-                    False,
-                ),
+                SCHEMA_INCLUDE,
                 *_JSON_TEXT,
             ),
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_DEBEZIUM_METADATA,
+            why_not_written=_has_no_schema,
             runnable=False,
         ),
         FormatDefinition(
@@ -517,6 +536,7 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "Changes of a database as Debezium writes them in Avro with a schema registry.",
             REGISTRY_OPTIONS,
             _avro_unsupported,
+            why_not_written=_needs_subject,
             changelog=ALL_CHANGES,
             runnable=False,
         ),
