@@ -103,7 +103,7 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
         rules = _UPSERT_OPTIONS if upsert else OPTIONS
         renewal.apply(option, rules, f"value.{format_name}" if upsert else format_name)
     if upsert and format_option:
-        renewal.add("key.format", format_name, format_option, "the key is written in it too")
+        renewal.add("key.format", format_name, format_option.span, "the key is written in it too")
     if not upsert:
         _begin_as_before(given, renewal)
     if format_name == "json":
@@ -195,7 +195,7 @@ def _begin_as_before(given: dict[str, ast.Option], renewal: Renewal) -> None:
         renewal.add(
             "properties.auto.offset.reset",
             "latest",
-            group,
+            group.span,
             "a group without committed offsets began at the latest record",
         )
 

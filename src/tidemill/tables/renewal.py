@@ -105,10 +105,10 @@ class Renewal:
     def leave_out(self, option: ast.Option, reason: str, warns: bool = False) -> None:
         self.note("DIA-003", f"'{option.key}' is left out: {reason}", option.span, warns)
 
-    def add(self, key: str, value: str, place: ast.Option, doc: str) -> None:
-        """An option that nobody wrote; it points at the one that it comes from."""
-        self.options.append(ast.Option(place.span, key, value, place.value_span))
-        self.note("DIA-002", f"'{key}' = '{value}' is added: {doc}", place.span)
+    def add(self, key: str, value: str, place: Span, doc: str) -> None:
+        """An option that nobody wrote; it points at what it follows from."""
+        self.options.append(ast.Option(place, key, value, place))
+        self.note("DIA-002", f"'{key}' = '{value}' is added: {doc}", place)
 
     def note(self, code: str, message: str, span: Span, warns: bool = False) -> None:
         severity = "warning" if warns else "notice"
