@@ -93,7 +93,6 @@ OPTIONS: tuple[Rule, ...] = (
 """What each option is today; `type`, `startTime`, `timezone` and `extraConfig` are taken apart in code below."""
 
 _HEADERS = ("topic", "partition", "offset")
-_KEPT = ("converterclass",)
 
 
 def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnostic]]:
@@ -108,14 +107,8 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
     primary_key = table.primary_key is not None or any(
         isinstance(column, ast.PhysicalColumn) and column.primary_key for column in table.columns
     )
-    connector = "upsert-kafka" if primary_key else "kafka"
-    renewal.rename(
-        kind,
-        "connector",
-        connector,
-        "the PRIMARY KEY is the record's key, rows are written by it" if primary_key else "",
-    )
-    _renew_options(given, renewal)
+    for option in table.options:
+        _renew_option(option, given, primary_key, renewal)
     if not primary_key:
         _begin_as_blink(given, renewal)
     columns = _add_formats(table, primary_key, kind, renewal)
@@ -125,19 +118,32 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
 # --- options -----------------------------------------------------------------------------------
 
 
-def _renew_options(given: Mapping[str, ast.Option], renewal: Renewal) -> None:
-    for key, option in given.items():
-        match key:
-            case "type":
-                pass
-            case "starttime" | "starttimems" | "timezone":
-                _renew_start(option, given, renewal)
-            case "extraconfig":
-                _unpack(option, renewal)
-            case _ if key in _KEPT:
-                renewal.options.append(option)
-            case _:
-                renewal.apply(option, OPTIONS)
+_CONNECTORS = (
+    Rule("type", "connector", values=dict.fromkeys(KAFKA_TYPES, "kafka")),
+    Rule(
+        "type",
+        "connector",
+        "the PRIMARY KEY is the record's key, rows are written by it",
+        dict.fromkeys(KAFKA_TYPES, "upsert-kafka"),
+    ),
+)
+"""Without and with a PRIMARY KEY."""
+
+
+def _renew_option(
+    option: ast.Option, given: Mapping[str, ast.Option], primary_key: bool, renewal: Renewal
+) -> None:
+    match option.key.lower():
+        case "type":
+            renewal.apply(option, [_CONNECTORS[primary_key]])
+        case "starttime" | "starttimems" | "timezone":
+            _renew_start(option, given, renewal)
+        case "extraconfig":
+            _unpack(option, renewal)
+        case "converterclass":  # a class of the user's: refused by name
+            renewal.options.append(option)
+        case _:
+            renewal.apply(option, OPTIONS)
 
 
 def _renew_start(option: ast.Option, given: Mapping[str, ast.Option], renewal: Renewal) -> None:
@@ -160,6 +166,8 @@ def _renew_start(option: ast.Option, given: Mapping[str, ast.Option], renewal: R
             renewal.rename(
                 option, "scan.startup.timestamp-millis", str(millis), doc, warns=zone is None
             )
+    elif "starttime" in given and _epoch_millis(given["starttime"].value, option.value) is None:
+        renewal.options.append(option)
     else:
         renewal.leave_out(option, "the start is given in milliseconds since 1970")
 

@@ -99,7 +99,7 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
     format_option = given.get("format.type")
     format_name = format_option.value if format_option else "json"
     renewal = Renewal()
-    for option in _unfold(table.options, renewal):
+    for option in _unfold(table.options):
         rules = _UPSERT_OPTIONS if upsert else OPTIONS
         renewal.apply(option, rules, f"value.{format_name}" if upsert else format_name)
     if upsert and format_option:
@@ -129,7 +129,7 @@ _PROPERTY = re.compile(r"connector\.properties\.([0-9]+)\.(key|value)")
 _OFFSET = re.compile(r"connector\.specific-offsets\.([0-9]+)\.(partition|offset)")
 
 
-def _unfold(options: Iterable[ast.Option], renewal: Renewal) -> list[ast.Option]:
+def _unfold(options: Iterable[ast.Option]) -> list[ast.Option]:
     """`'connector.properties.0.key' = 'group.id'` with its value as one option; likewise offsets, all in one text.
 
     A half without its other half stays, to be refused by name.

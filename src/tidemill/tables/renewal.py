@@ -106,8 +106,10 @@ class Renewal:
         self.note("DIA-003", f"'{option.key}' is left out: {reason}", option.span, warns)
 
     def add(self, key: str, value: str, place: Span, doc: str) -> None:
-        """An option that nobody wrote; it points at what it follows from."""
-        self.options.append(ast.Option(place, key, value, place))
+        """An option that nobody wrote; it points at what it follows from, and stands behind it if that is an option."""
+        behind = [i + 1 for i, option in enumerate(self.options) if option.span == place]
+        at = behind[-1] if behind else len(self.options)
+        self.options.insert(at, ast.Option(place, key, value, place))
         self.note("DIA-002", f"'{key}' = '{value}' is added: {doc}", place)
 
     def note(self, code: str, message: str, span: Span, warns: bool = False) -> None:
