@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from tidemill.errors import Diagnostic, Span
@@ -177,7 +177,7 @@ def _epoch_millis(text: str, zone: str) -> int | None:
         local = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=ZoneInfo(zone))
     except (ValueError, KeyError, OSError):
         return None
-    return int(local.astimezone(UTC).timestamp()) * 1000
+    return int(local.timestamp()) * 1000
 
 
 def _unpack(option: ast.Option, renewal: Renewal) -> None:
@@ -225,7 +225,7 @@ def _add_formats(
             warns=True,
         )
         for option in ("key.format", "value.format") if primary_key else ("format",):
-            renewal.add(option, "json", kind.span, "no other is said")
+            renewal.add(option, "json", kind.value_span, "no other is said")
         return table.columns
     bytes_ = "VARBINARY is the record's bytes"
     if keys:
@@ -279,7 +279,7 @@ def _as_header(column: ast.ColumnDefinition, renewal: Renewal) -> ast.ColumnDefi
 
 # --- watermarks --------------------------------------------------------------------------------
 
-_MILLIS = re.compile(r"[0-9]+")
+_MILLIS = re.compile(r"[0-9]{1,15}")
 
 
 def renew_watermark(

@@ -75,7 +75,7 @@ class Renewal:
                 continue
             value = rule.value_today(option.value)
             if value is None:
-                continue
+                break
             if rule.new is None:
                 self.leave_out(option, rule.doc, rule.warns)
             else:

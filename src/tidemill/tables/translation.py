@@ -196,12 +196,12 @@ def _option_edits(
 def _pair(option: ast.Option, old: ast.Option | None, value_read: str | None) -> str:
     """The option as Flink writes it; what is as it was and in single quotes stays to the letter."""
     key, value = option.span.text, option.value_span.text
-    if option == old and key[:1] == "'" and value[:1] != '"':
+    if option == old and key[:1] == "'" and value[-1:] == "'":
         return option.span.to(option.value_span).text
-    if option.value != value_read:
-        value = _quoted(option.value)
-    elif value[:1] == '"':
+    if option.value == value_read and value[:1] == '"':
         value = _quoted(value[1:-1].replace('""', '"'))
+    elif option.value != value_read or value[-1:] != "'":
+        value = _quoted(option.value)
     return f"{_quoted(option.key)} = {value}"
 
 

@@ -155,6 +155,7 @@ OLD_OPTIONS: Mapping[str, str] = {
     "connector.sink.ignore-retraction": "deletes are always written; filter them in the query",
     "startTime": "write it as '2020-01-31 12:00:00', with a timezone that exists",
     "timezone": "write a name like 'Asia/Shanghai'",
+    "partitionDiscoveryIntervalMS": "write milliseconds: '60000'",
     "extraConfig": "write it as 'key=value;key=value'",
     "converterClass": "a class cannot be loaded; write the record's bytes in the query",
 }
