@@ -27,11 +27,12 @@ def detect(text: str) -> Dialect:
         return FLINK
     tokens, _ = tokenize(Source("", text))
     for at, token in enumerate(tokens):
-        if token.key == "WITHOFFSET" and tokens[at + 1].key == "(":
+        following = [t.key for t in tokens[at + 1 : at + 3]]
+        if token.key == "WITHOFFSET" and following[:1] == ["("]:
             return BLINK
-        if token.key == "WATERMARK" and tokens[at + 1].key != "FOR" and tokens[at + 2].key == "FOR":
+        if token.key == "WATERMARK" and following[:1] != ["FOR"] and following[1:] == ["FOR"]:
             return BLINK
-        if token.key == "WITH" and tokens[at + 1].key == "(":
+        if token.key == "WITH" and following[:1] == ["("]:
             for option in _options(tokens, at + 2):
                 told = _told_by(option, text)
                 if told is not None:

@@ -14,7 +14,8 @@ from tidemill.errors import did_you_mean, usage_error
 class Dialect:
     name: str
     bare_options: bool = False
-    """WITH (type = 'kafka010', bootstrap.servers = '…', `group.id` = '…'): keys bare, dotted or back-quoted."""
+    """WITH (type = 'kafka010', bootstrap.servers = '…', `group.id` = '…'): keys bare, dotted or back-quoted; values may
+    be bare too."""
     double_quoted_options: bool = False
     """WITH ("connector" = "kafka"): double quotes around keys and values of options."""
     unsized_is_unbounded: bool = False

@@ -1,4 +1,6 @@
-"""Blink's Kafka tables as today's. In: a CREATE TABLE with `type = 'kafka010'`. Out: the same table for Flink's connectors.
+"""Blink's Kafka tables as today's.
+
+In: a CREATE TABLE with `type = 'kafka010'`. Out: the same table for Flink's connectors.
 
 A Blink table over Kafka holds bytes: `messageKey` and `message` of type VARBINARY, and for a source the topic, the
 partition and the offset of the record behind them. Its PRIMARY KEY is the record's key, and rows are written by it:
@@ -11,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from tidemill.errors import Diagnostic
+from tidemill.errors import Diagnostic, Span
 from tidemill.sql import ast
 from tidemill.tables.renewal import Renewal, Rule
 from tidemill.types import BYTES
@@ -91,7 +93,6 @@ OPTIONS: tuple[Rule, ...] = (
 """What each option is today; `type`, `startTime`, `timezone` and `extraConfig` are taken apart in code below."""
 
 _HEADERS = ("topic", "partition", "offset")
-_KEPT = ("converterclass",)
 
 
 def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnostic]]:
@@ -106,14 +107,8 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
     primary_key = table.primary_key is not None or any(
         isinstance(column, ast.PhysicalColumn) and column.primary_key for column in table.columns
     )
-    connector = "upsert-kafka" if primary_key else "kafka"
-    renewal.rename(
-        kind,
-        "connector",
-        connector,
-        "the PRIMARY KEY is the record's key, rows are written by it" if primary_key else "",
-    )
-    _renew_options(given, renewal)
+    for option in table.options:
+        _renew_option(option, given, primary_key, renewal)
     if not primary_key:
         _begin_as_blink(given, renewal)
     columns = _add_formats(table, primary_key, kind, renewal)
@@ -123,19 +118,32 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
 # --- options -----------------------------------------------------------------------------------
 
 
-def _renew_options(given: Mapping[str, ast.Option], renewal: Renewal) -> None:
-    for key, option in given.items():
-        match key:
-            case "type":
-                pass
-            case "starttime" | "starttimems" | "timezone":
-                _renew_start(option, given, renewal)
-            case "extraconfig":
-                _unpack(option, renewal)
-            case _ if key in _KEPT:
-                renewal.options.append(option)
-            case _:
-                renewal.apply(option, OPTIONS)
+_CONNECTORS = (
+    Rule("type", "connector", values=dict.fromkeys(KAFKA_TYPES, "kafka")),
+    Rule(
+        "type",
+        "connector",
+        "the PRIMARY KEY is the record's key, rows are written by it",
+        dict.fromkeys(KAFKA_TYPES, "upsert-kafka"),
+    ),
+)
+"""Without and with a PRIMARY KEY."""
+
+
+def _renew_option(
+    option: ast.Option, given: Mapping[str, ast.Option], primary_key: bool, renewal: Renewal
+) -> None:
+    match option.key.lower():
+        case "type":
+            renewal.apply(option, [_CONNECTORS[primary_key]])
+        case "starttime" | "starttimems" | "timezone":
+            _renew_start(option, given, renewal)
+        case "extraconfig":
+            _unpack(option, renewal)
+        case "converterclass":  # a class of the user's: refused by name
+            renewal.options.append(option)
+        case _:
+            renewal.apply(option, OPTIONS)
 
 
 def _renew_start(option: ast.Option, given: Mapping[str, ast.Option], renewal: Renewal) -> None:
@@ -158,6 +166,8 @@ def _renew_start(option: ast.Option, given: Mapping[str, ast.Option], renewal: R
             renewal.rename(
                 option, "scan.startup.timestamp-millis", str(millis), doc, warns=zone is None
             )
+    elif "starttime" in given and _epoch_millis(given["starttime"].value, option.value) is None:
+        renewal.options.append(option)
     else:
         renewal.leave_out(option, "the start is given in milliseconds since 1970")
 
@@ -167,7 +177,7 @@ def _epoch_millis(text: str, zone: str) -> int | None:
         local = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=ZoneInfo(zone))
     except (ValueError, KeyError, OSError):
         return None
-    return int(local.astimezone(UTC).timestamp()) * 1000
+    return int(local.timestamp()) * 1000
 
 
 def _unpack(option: ast.Option, renewal: Renewal) -> None:
@@ -190,7 +200,7 @@ def _begin_as_blink(given: Mapping[str, ast.Option], renewal: Renewal) -> None:
         renewal.add(
             "properties.auto.offset.reset",
             "latest",
-            group,
+            group.span,
             "in Blink a group without committed offsets begins at the latest record",
         )
 
@@ -202,14 +212,11 @@ def _add_formats(
     table: ast.CreateTable, primary_key: bool, kind: ast.Option, renewal: Renewal
 ) -> tuple[ast.ColumnDefinition, ...]:
     """The formats that Blink's columns stand for, and the columns with the record's headers marked as such."""
-    keys = _key_columns(table)
+    names = _key_columns(table)
     physical = [c for c in table.columns if isinstance(c, ast.PhysicalColumn)]
-    values = [c for c in physical if c.name.name not in keys and not _is_header(c)]
-    carried = [c for c in physical if c.name.name in keys] + values
-    is_bytes = len(keys) <= 1 and len(values) == 1
-    is_bytes = is_bytes and all(c.type.as_nullable == BYTES for c in carried)
-    name = "raw" if is_bytes else "json"
-    if not is_bytes:
+    keys = [c for c in physical if c.name.name in names]
+    values = [c for c in physical if c not in keys and not _is_header(c)]
+    if not _are_bytes(keys, values):
         renewal.note(
             "DIA-004",
             f"table '{table.name}' has other columns than messageKey and message of type VARBINARY:"
@@ -217,24 +224,30 @@ def _add_formats(
             kind.span,
             warns=True,
         )
-    place = "the record's bytes" if is_bytes else "a guess"
-    if primary_key:
-        renewal.add("key.format", name, kind, place)
-        renewal.add("value.format", name, kind, place)
-    elif keys and is_bytes:
-        renewal.add("key.format", name, kind, place)
-        renewal.add("key.fields", ";".join(keys), kind, "the record's key")
-        renewal.add("value.format", name, kind, place)
-    else:
-        renewal.add("format", name, kind, place)
-    if is_bytes and keys:
+        for option in ("key.format", "value.format") if primary_key else ("format",):
+            renewal.add(option, "json", kind.value_span, "no other is said")
+        return table.columns
+    bytes_ = "VARBINARY is the record's bytes"
+    if keys:
+        renewal.add("key.format", "raw", keys[0].type_span, bytes_)
+        if not primary_key:
+            renewal.add("key.fields", names[0], keys[0].name.span, "the record's key")
+        renewal.add("value.format", "raw", values[0].type_span, bytes_)
+        value = values[0].name
         renewal.add(
-            "value.fields-include",
-            "EXCEPT_KEY",
-            kind,
-            f"the value is '{values[0].name.name}' alone",
+            "value.fields-include", "EXCEPT_KEY", value.span, f"the value is '{value.name}' alone"
         )
-    return tuple(_as_header(c, renewal) if is_bytes else c for c in table.columns)
+    else:
+        renewal.add("format", "raw", values[0].type_span, bytes_)
+    return tuple(_as_header(c, renewal) for c in table.columns)
+
+
+def _are_bytes(keys: list[ast.PhysicalColumn], values: list[ast.PhysicalColumn]) -> bool:
+    return (
+        len(keys) <= 1
+        and len(values) == 1
+        and all(c.type.as_nullable == BYTES for c in (*keys, *values))
+    )
 
 
 def _key_columns(table: ast.CreateTable) -> tuple[str, ...]:
@@ -266,7 +279,7 @@ def _as_header(column: ast.ColumnDefinition, renewal: Renewal) -> ast.ColumnDefi
 
 # --- watermarks --------------------------------------------------------------------------------
 
-_MILLIS = re.compile(r"[0-9]+")
+_MILLIS = re.compile(r"[0-9]{1,15}")
 
 
 def renew_watermark(
@@ -296,7 +309,7 @@ def renew_watermark(
     return watermark, renewal.notes
 
 
-def _minus(column: ast.Expression, millis: int, span: ast.Span) -> ast.Expression:
+def _minus(column: ast.Expression, millis: int, span: Span) -> ast.Expression:
     if millis == 0:
         return column
     delay = ast.IntervalLiteral(span, _seconds(millis).strip("'"), False, "SECOND")

@@ -99,11 +99,11 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
     format_option = given.get("format.type")
     format_name = format_option.value if format_option else "json"
     renewal = Renewal()
-    for option in _unfold(table.options, renewal):
+    for option in _unfold(table.options):
         rules = _UPSERT_OPTIONS if upsert else OPTIONS
         renewal.apply(option, rules, f"value.{format_name}" if upsert else format_name)
     if upsert and format_option:
-        renewal.add("key.format", format_name, format_option, "the key is written in it too")
+        renewal.add("key.format", format_name, format_option.span, "the key is written in it too")
     if not upsert:
         _begin_as_before(given, renewal)
     if format_name == "json":
@@ -129,7 +129,7 @@ _PROPERTY = re.compile(r"connector\.properties\.([0-9]+)\.(key|value)")
 _OFFSET = re.compile(r"connector\.specific-offsets\.([0-9]+)\.(partition|offset)")
 
 
-def _unfold(options: Iterable[ast.Option], renewal: Renewal) -> list[ast.Option]:
+def _unfold(options: Iterable[ast.Option]) -> list[ast.Option]:
     """`'connector.properties.0.key' = 'group.id'` with its value as one option; likewise offsets, all in one text.
 
     A half without its other half stays, to be refused by name.
@@ -195,7 +195,7 @@ def _begin_as_before(given: dict[str, ast.Option], renewal: Renewal) -> None:
         renewal.add(
             "properties.auto.offset.reset",
             "latest",
-            group,
+            group.span,
             "a group without committed offsets began at the latest record",
         )
 

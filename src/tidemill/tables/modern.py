@@ -134,7 +134,7 @@ def _spelling(statement: ast.Statement, dialect: Dialect) -> list[Diagnostic]:
     for node in _walk(statement):
         match node:
             case ast.Option(span=span, value_span=value_span) if (
-                span.text[:1] != "'" or value_span.text[:1] == '"'
+                span.text[:1] != "'" or value_span.text[-1:] != "'"
             ) and isinstance(statement, ast.CreateTable):
                 renewal.note("DIA-002", "options are written in single quotes", span)
             case ast.PhysicalColumn(type_span=span) | ast.Cast(type_span=span) if (

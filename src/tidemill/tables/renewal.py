@@ -75,7 +75,7 @@ class Renewal:
                 continue
             value = rule.value_today(option.value)
             if value is None:
-                continue
+                break
             if rule.new is None:
                 self.leave_out(option, rule.doc, rule.warns)
             else:
@@ -105,10 +105,12 @@ class Renewal:
     def leave_out(self, option: ast.Option, reason: str, warns: bool = False) -> None:
         self.note("DIA-003", f"'{option.key}' is left out: {reason}", option.span, warns)
 
-    def add(self, key: str, value: str, place: ast.Option, doc: str) -> None:
-        """An option that nobody wrote; it points at the one that it comes from."""
-        self.options.append(ast.Option(place.span, key, value, place.value_span))
-        self.note("DIA-002", f"'{key}' = '{value}' is added: {doc}", place.span)
+    def add(self, key: str, value: str, place: Span, doc: str) -> None:
+        """An option that nobody wrote; it points at what it follows from, and stands behind it if that is an option."""
+        behind = [i + 1 for i, option in enumerate(self.options) if option.span == place]
+        at = behind[-1] if behind else len(self.options)
+        self.options.insert(at, ast.Option(place, key, value, place))
+        self.note("DIA-002", f"'{key}' = '{value}' is added: {doc}", place)
 
     def note(self, code: str, message: str, span: Span, warns: bool = False) -> None:
         severity = "warning" if warns else "notice"

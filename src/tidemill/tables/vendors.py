@@ -139,6 +139,17 @@ KNOWN_FORMATS: Mapping[str, str] = {
 
 # --- options of another age --------------------------------------------------------------------
 
+OLD_OPTIONS: Mapping[str, str] = {
+    "update-mode": "for updates declare PRIMARY KEY (…) NOT ENFORCED and use 'connector' = 'upsert-kafka'",
+    "connector.sink.ignore-retraction": "deletes are always written; filter them in the query",
+    "startTime": "write it as '2020-01-31 12:00:00', with a timezone that exists",
+    "timezone": "write a name like 'Asia/Shanghai'",
+    "partitionDiscoveryIntervalMS": "write milliseconds: '60000'",
+    "extraConfig": "write it as 'key=value;key=value'",
+    "converterClass": "a class cannot be loaded; write the record's bytes in the query",
+}
+"""Options of old tables that have no counterpart, or a value that cannot be read: what to do instead."""
+
 
 def refuse_old_form(options: Iterable[ast.Option]) -> Diagnostic | None:
     """The diagnostic for a WITH in Blink's or in Flink 1.10's style that could not be written as today's."""
