@@ -43,5 +43,6 @@ def explain(as_json: bool, **given: Any) -> None:
 
 
 def _text(job: Job) -> str:
-    plans = (explain_plan(root, modes) for root, modes in zip(job.roots, job.modes, strict=True))
+    pairs = zip(job.roots, job.modes, strict=True)
+    plans = (explain_plan(root, modes, keys=True) for root, modes in pairs)
     return f"== {job.target} ==\n" + "\n\n".join(plans) + "\n"

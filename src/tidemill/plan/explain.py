@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
+from tidemill.types import TimeAttribute, time_attribute
 
 
-def explain(root: nodes.Node, modes: Modes) -> str:
+def explain(root: nodes.Node, modes: Modes, keys: bool = False) -> str:
+    """`keys`: also what Flink keeps to itself, the upsert keys and the time attributes of every node."""
     lines: list[str] = []
 
     def show(node: nodes.Node, indent: str, branch: str) -> None:
         text = node.describe()
         mode = modes.of(node)
         if not isinstance(node, nodes.Sink):
-            text = f"{text[:-1]}, changelogMode={mode})" if text.endswith(")") else text
+            more = _keys(node) + _clocks(node) if keys else ""
+            text = f"{text[:-1]}, changelogMode={mode}{more})" if text.endswith(")") else text
         lines.append(indent + branch + text)
         below = indent + ("" if not branch else "   " if branch == "+- " else ":  ")
         for i, child in enumerate(node.inputs):
@@ -23,13 +26,37 @@ def explain(root: nodes.Node, modes: Modes) -> str:
     return "\n".join(lines)
 
 
+def _keys(node: nodes.Node) -> str:
+    found = upsert_keys(node)
+    shown = ", ".join(f"[{', '.join(key)}]" for key in found)
+    return f", upsertKeys=[{shown}]" if found else ""
+
+
+def _clocks(node: nodes.Node) -> str:
+    shown = ", ".join(f"{name} {clock.value}" for name, clock in time_attributes(node).items())
+    return f", timeAttributes=[{shown}]" if shown else ""
+
+
+def upsert_keys(node: nodes.Node) -> list[list[str]]:
+    """The keys by the names of their columns."""
+    names = [c.name for c in node.columns]
+    if isinstance(node, nodes.Sink):
+        return []
+    return sorted([names[i] for i in sorted(key)] for key in node.upsert_keys)
+
+
+def time_attributes(node: nodes.Node) -> dict[str, TimeAttribute]:
+    found = ((c.name, time_attribute(c.type)) for c in node.columns)
+    return {name: clock for name, clock in found if clock is not None}
+
+
 def tree(node: nodes.Node, modes: Modes) -> dict[str, object]:
     """A plan as nested values, for programs."""
-    names = [c.name for c in node.columns]
     return {
         "operator": node.describe(),
         "changelog_mode": [] if isinstance(node, nodes.Sink) else modes.of(node).names,
         "columns": [{"name": c.name, "type": str(c.type)} for c in node.columns],
-        "upsert_keys": sorted([names[i] for i in sorted(key)] for key in node.upsert_keys),
+        "upsert_keys": upsert_keys(node),
+        "time_attributes": {name: clock.value for name, clock in time_attributes(node).items()},
         "inputs": [tree(child, modes) for child in node.inputs],
     }
