@@ -58,4 +58,8 @@ def test_a_plan_as_a_tree() -> None:
     assert found["GroupAggregate"]["upsert_keys"] == [["page"]]
     assert found["GroupAggregate"]["columns"][0] == {"name": "page", "type": "STRING"}
     assert found["TableSourceScan"]["inputs"] == []
-    assert found["WatermarkAssigner"]["time_attributes"] == {"ts": "ROWTIME"}
+    select = last_answer("SELECT ts FROM clicks")
+    assert isinstance(select, Job)
+    clocks = operators(tree(select.roots[0], select.modes[0]))
+    assert clocks["WatermarkAssigner"]["time_attributes"]["ts"] == "ROWTIME"
+    assert clocks["TableSourceScan"]["time_attributes"] == {}
