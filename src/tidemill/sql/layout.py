@@ -512,7 +512,7 @@ def _relations(items: list[_Item]) -> _Doc:
 
 def _join(items: list[_Item], words: int) -> _Doc:
     on = _find(items, "ON")
-    relation = [_sequence(items[:words]), " ", _sequence(items[words:on])]
+    relation: list[_Doc] = [_sequence(items[:words]), " ", _sequence(items[words:on])]
     if on == len(items):
         return _group(*relation)
     condition = [_sequence(items[on : on + 1]), " ", _expression(items[on + 1 :])]

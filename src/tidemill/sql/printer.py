@@ -55,7 +55,7 @@ def print_expression(expression: ast.Expression) -> str:
 
 
 def print_type(type_: types.SqlType) -> str:
-    return _PLAIN.type(type_)
+    return _PLAIN.typed(type_)
 
 
 def print_name(name: ast.Identifier | ast.QualifiedName) -> str:
@@ -153,6 +153,7 @@ def _is_bare(name: str) -> bool:
 
 
 def _words(*parts: str | None) -> str:
+    """The parts that are there, with spaces between them."""
     return " ".join(part for part in parts if part)
 
 
@@ -165,11 +166,21 @@ class _Printer:
     def text(self, node: ast.Node) -> str:
         return _TEXTS[type(node)](self, node)
 
-    def list(self, nodes: Iterable[ast.Node]) -> str:
+    def commas(self, nodes: Iterable[ast.Node]) -> str:
         return ", ".join(self.text(node) for node in nodes)
 
+    def clause(self, word: str, node: ast.Node | None) -> str | None:
+        """A node behind its word, if it is there."""
+        return None if node is None else _words(word, self.text(node))
+
+    def listed(self, word: str, nodes: Sequence[ast.Node]) -> str | None:
+        return f"{word} {self.commas(nodes)}" if nodes else None
+
+    def named(self, word: str, names: Sequence[ast.Identifier]) -> str | None:
+        return _words(word, self.names(names)) if names else None
+
     def names(self, names: Iterable[ast.Identifier]) -> str:
-        return f"({self.list(names)})"
+        return f"({self.commas(names)})"
 
     def name(self, text: str) -> str:
         return text if not self.full and _is_bare(text) else _back_quoted(text)
@@ -180,7 +191,7 @@ class _Printer:
     def qualified_name(self, node: ast.QualifiedName) -> str:
         return ".".join(self.text(part) for part in node.parts)
 
-    def type(self, type_: types.SqlType) -> str:
+    def typed(self, type_: types.SqlType) -> str:
         return self.type_name(type_) + ("" if type_.nullable else " NOT NULL")
 
     def type_name(self, type_: types.SqlType) -> str:
@@ -190,16 +201,16 @@ class _Printer:
             case types.TimestampLtzType() if self.full:
                 return f"TIMESTAMP({type_.precision}) WITH LOCAL TIME ZONE"
             case types.ArrayType() | types.MultisetType():
-                return f"{type_.root}<{self.type(type_.element)}>"
+                return f"{type_.root}<{self.typed(type_.element)}>"
             case types.MapType():
-                return f"MAP<{self.type(type_.key)}, {self.type(type_.value)}>"
+                return f"MAP<{self.typed(type_.key)}, {self.typed(type_.value)}>"
             case types.RowType():
                 return f"ROW<{', '.join(map(self.field, type_.fields))}>"
         return str(type_.as_nullable)
 
     def field(self, field: types.Field) -> str:
         comment = None if field.comment is None else _literal(field.comment)
-        return _words(self.name(field.name), self.type(field.type), comment)
+        return _words(self.name(field.name), self.typed(field.type), comment)
 
     # --- expressions ---
 
@@ -256,9 +267,16 @@ class _Printer:
             node = left
 
     def is_test(self, node: ast.IsTest) -> str:
-        other = node.other and self.operand(node.other, grammar.COMPARE + 1)
-        operand = self.operand(node.operand, grammar.IS)
-        return _words(operand, "IS", "NOT" if node.negated else None, node.test, other)
+        text = (
+            self.operand(node.operand, grammar.IS)
+            + (" IS NOT " if node.negated else " IS ")
+            + node.test
+        )
+        return (
+            text
+            if node.other is None
+            else f"{text} {self.operand(node.other, grammar.COMPARE + 1)}"
+        )
 
     def between(self, node: ast.Between) -> str:
         low, high = (self.operand(n, grammar.PREDICATE + 1) for n in (node.low, node.high))
@@ -282,14 +300,14 @@ class _Printer:
     def _tuple(self, node: ast.Expression) -> str:
         """(a, b) in place of ROW(a, b), where only a tuple can be meant."""
         if isinstance(node, ast.RowConstructor) and len(node.items) > 1:
-            return f"({self.list(node.items)})"
+            return f"({self.commas(node.items)})"
         return self.text(node)
 
     def like(self, node: ast.Like) -> str:
         floor = grammar.PREDICATE + 1
         word = "SIMILAR TO" if node.similar else "LIKE"
-        escape = node.escape and f"ESCAPE {self.operand(node.escape, floor)}"
-        return _words(self._predicate(node, word), self.operand(node.pattern, floor), escape)
+        text = f"{self._predicate(node, word)} {self.operand(node.pattern, floor)}"
+        return text if node.escape is None else f"{text} ESCAPE {self.operand(node.escape, floor)}"
 
     def exists(self, node: ast.Exists) -> str:
         return f"EXISTS ({self.text(node.query)})"
@@ -301,27 +319,27 @@ class _Printer:
         branches = (f"WHEN {self.text(c)} THEN {self.text(r)}" for c, r in node.branches)
         return _words(
             "CASE",
-            node.operand and self.text(node.operand),
+            self.clause("", node.operand),
             *branches,
-            node.otherwise and f"ELSE {self.text(node.otherwise)}",
+            self.clause("ELSE", node.otherwise),
             "END",
         )
 
     def cast(self, node: ast.Cast) -> str:
         word = "TRY_CAST" if node.safe else "CAST"
-        return f"{word}({self.text(node.operand)} AS {self.type(node.type)})"
+        return f"{word}({self.text(node.operand)} AS {self.typed(node.type)})"
 
     def named_argument(self, node: ast.NamedArgument) -> str:
         return f"{self.text(node.name)} => {self.text(node.value)}"
 
     def array(self, node: ast.ArrayConstructor) -> str:
-        return f"ARRAY[{self.list(node.items)}]"
+        return f"ARRAY[{self.commas(node.items)}]"
 
     def map(self, node: ast.MapConstructor) -> str:
-        return f"MAP[{self.list(node.items)}]"
+        return f"MAP[{self.commas(node.items)}]"
 
     def row(self, node: ast.RowConstructor) -> str:
-        return f"ROW({self.list(node.items)})"
+        return f"ROW({self.commas(node.items)})"
 
     def element(self, node: ast.ElementAccess) -> str:
         return f"{self._accessed(node.operand)}[{self.text(node.index)}]"
@@ -344,8 +362,13 @@ class _Printer:
                 ast.MapConstructor,
             ),
         )
-        called = isinstance(node, ast.FunctionCall) and node.form is None and text[-1] == ")"
-        return text if plain or (called and node.over is None) else f"({text})"
+        called = (
+            isinstance(node, ast.FunctionCall)
+            and node.form is None
+            and node.over is None
+            and text.endswith(")")
+        )
+        return text if plain or called else f"({text})"
 
     def frame(self, node: ast.WindowFrame) -> str:
         if node.end is None:
@@ -353,19 +376,20 @@ class _Printer:
         return f"{node.unit} BETWEEN {self.text(node.start)} AND {self.text(node.end)}"
 
     def frame_bound(self, node: ast.FrameBound) -> str:
-        return _words(node.value and self.operand(node.value, grammar.AND + 1), node.kind)
+        value = None if node.value is None else self.operand(node.value, grammar.AND + 1)
+        return _words(value, node.kind)
 
     def window(self, node: ast.WindowSpecification) -> str:
         inside = _words(
-            node.base and self.text(node.base),
-            node.partition_by and f"PARTITION BY {self.list(node.partition_by)}",
+            self.clause("", node.base),
+            self.listed("PARTITION BY", node.partition_by),
             self.order_by(node.order_by),
-            node.frame and self.text(node.frame),
+            self.clause("", node.frame),
         )
         return f"({inside})"
 
     def order_by(self, items: tuple[ast.OrderItem, ...]) -> str | None:
-        return f"ORDER BY {self.list(items)}" if items else None
+        return f"ORDER BY {self.commas(items)}" if items else None
 
     def order_item(self, node: ast.OrderItem) -> str:
         nulls = {None: None, True: "NULLS FIRST", False: "NULLS LAST"}[node.nulls_first]
@@ -378,12 +402,12 @@ class _Printer:
         order_by = ", ".join(map(self.order_item, node.order_by))
         return _words(
             relation,
-            node.partition_by and f"PARTITION BY {self._bracketed(node.partition_by)}",
+            f"PARTITION BY {self._bracketed(node.partition_by)}" if node.partition_by else None,
             order_by and "ORDER BY " + (f"({order_by})" if len(node.order_by) > 1 else order_by),
         )
 
     def _bracketed(self, items: tuple[ast.Expression, ...]) -> str:
-        text = self.list(items)
+        text = self.commas(items)
         return text if len(items) == 1 and not text.startswith("(") else f"({text})"
 
     def descriptor(self, node: ast.DescriptorArgument) -> str:
@@ -402,8 +426,9 @@ class _Printer:
     def _call_suffix(self, node: ast.FunctionCall, word: str) -> Iterable[str | None]:
         if node.order_by and word != "JSON_ARRAYAGG":
             yield f"WITHIN GROUP ({self.order_by(node.order_by)})"
-        yield node.filter and f"FILTER (WHERE {self.text(node.filter)})"
-        yield node.over and f"OVER {self.text(node.over)}"
+        if node.filter is not None:
+            yield f"FILTER (WHERE {self.text(node.filter)})"
+        yield self.clause("OVER", node.over)
 
     def _plain_call(self, node: ast.FunctionCall, word: str) -> str:
         name = self.text(node.name)
@@ -416,7 +441,7 @@ class _Printer:
         if word in grammar.NILADIC and not node.arguments and node.over is None:
             return node.name.parts[0].name
         distinct = "DISTINCT " if node.distinct else ""
-        call = f"{name}({distinct}{self.list(node.arguments)})"
+        call = f"{name}({distinct}{self.commas(node.arguments)})"
         return _words(call, node.nulls)
 
     def _form(self, node: ast.FunctionCall, inside: str) -> str:
@@ -442,7 +467,7 @@ class _Printer:
             return self._plain_form(node, len(node.arguments) == 1)
         text, *characters = node.arguments
         side = node.form.removeprefix("TRIM ")
-        return self._form(node, _words(side, self.list(characters), f"FROM {self.text(text)}"))
+        return self._form(node, _words(side, self.commas(characters), f"FROM {self.text(text)}"))
 
     def substring(self, node: ast.FunctionCall) -> str | None:
         return self._plain_form(node, len(node.arguments) in (2, 3))
@@ -464,7 +489,7 @@ class _Printer:
         if node.form is None:
             return None
         unit, *operands = node.arguments
-        return self._form(node, f"{_unit(unit)}, {self.list(operands)}")
+        return self._form(node, f"{_unit(unit)}, {self.commas(operands)}")
 
     def overlaps(self, node: ast.FunctionCall) -> str:
         left, right = node.arguments
@@ -475,7 +500,7 @@ class _Printer:
         """A call that its own syntax reads as any other; otherwise its name has to be quoted."""
         if not fits or node.distinct or node.star or node.nulls:
             return None
-        return self._form(node, self.list(node.arguments))
+        return self._form(node, self.commas(node.arguments))
 
     def json(self, node: ast.FunctionCall) -> str | None:
         """JSON_VALUE and its kin: the clauses stand in the form, defaults among the arguments."""
@@ -490,7 +515,7 @@ class _Printer:
             word, (len(node.arguments),)
         ):
             return None
-        arguments = self.list(node.arguments)
+        arguments = self.commas(node.arguments)
         if keyed:
             pairs = zip(node.arguments[::2], node.arguments[1::2], strict=True)
             arguments = ", ".join(self._json_pair(key, value) for key, value in pairs)
@@ -513,13 +538,13 @@ class _Printer:
             else clause
             for clause in clauses
         ]
-        returning = node.returning and f"RETURNING {self.type(node.returning)}"
-        return self._form(node, _words(self.list(plain), returning, *shown))
+        returning = None if node.returning is None else f"RETURNING {self.typed(node.returning)}"
+        return self._form(node, _words(self.commas(plain), returning, *shown))
 
     # --- relations ---
 
     def hints(self, hints: tuple[ast.Hint, ...]) -> str | None:
-        return f"/*+ {self.list(hints)} */" if hints else None
+        return f"/*+ {self.commas(hints)} */" if hints else None
 
     def hint(self, node: ast.Hint) -> str:
         arguments = ", ".join(
@@ -538,11 +563,11 @@ class _Printer:
         text: str,
         node: ast.TableReference | ast.Subquery | ast.TableFunction | ast.MatchRecognize,
     ) -> str:
-        alias = node.alias and f"AS {self.text(node.alias)}"
-        return _words(text, alias, self.names(node.column_aliases) if node.column_aliases else None)
+        alias = self.clause("AS", node.alias)
+        return _words(text, alias, self.named("", node.column_aliases))
 
     def table_reference(self, node: ast.TableReference) -> str:
-        as_of = node.as_of and f"FOR SYSTEM_TIME AS OF {self.text(node.as_of)}"
+        as_of = self.clause("FOR SYSTEM_TIME AS OF", node.as_of)
         return self._aliased(_words(self.text(node.name), self.hints(node.hints), as_of), node)
 
     def subquery(self, node: ast.Subquery) -> str:
@@ -570,8 +595,8 @@ class _Printer:
                     "NATURAL" if relation.natural else None,
                     "JOIN" if relation.kind == "INNER" else f"{relation.kind} JOIN",
                     right,
-                    relation.condition and f"ON {self.text(relation.condition)}",
-                    relation.using and f"USING {self.names(relation.using)}" or None,
+                    self.clause("ON", relation.condition),
+                    self.named("USING", relation.using),
                 )
             )
             relation = relation.left
@@ -588,13 +613,13 @@ class _Printer:
         definitions = ", ".join(f"{self.text(n)} AS {self.text(e)}" for n, e in node.definitions)
         rows = {None: None, "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH"}
         inside = _words(
-            node.partition_by and f"PARTITION BY {self.list(node.partition_by)}" or None,
+            self.listed("PARTITION BY", node.partition_by),
             self.order_by(node.order_by),
-            node.measures and f"MEASURES {self.list(node.measures)}" or None,
+            self.listed("MEASURES", node.measures),
             rows[node.rows_per_match],
             node.after_match and f"AFTER MATCH SKIP {self._skip_target(node.after_match)}",
             f"PATTERN ({pattern})",
-            node.within and f"WITHIN {self.text(node.within)}",
+            self.clause("WITHIN", node.within),
             subsets and f"SUBSET {subsets}",
             f"DEFINE {definitions}",
         )
@@ -621,7 +646,7 @@ class _Printer:
         return " | ".join(self._pattern_part(part, ast.PatternAlternation) for part in node.parts)
 
     def pattern_permutation(self, node: ast.PatternPermutation) -> str:
-        return f"PERMUTE({self.list(node.parts)})"
+        return f"PERMUTE({self.commas(node.parts)})"
 
     def pattern_exclusion(self, node: ast.PatternExclusion) -> str:
         return f"{{- {self.text(node.operand)} -}}"
@@ -645,40 +670,42 @@ class _Printer:
 
     def query(self, node: ast.Query) -> str:
         return _words(
-            node.common_tables and f"WITH {self.list(node.common_tables)}" or None,
+            self.listed("WITH", node.common_tables),
             self.text(node.body),
             self.order_by(node.order_by),
-            node.limit and f"LIMIT {self.text(node.limit)}",
-            node.offset and f"OFFSET {self.text(node.offset)}",
+            self.clause("LIMIT", node.limit),
+            self.clause("OFFSET", node.offset),
         )
 
     def common_table(self, node: ast.CommonTable) -> str:
-        columns = self.names(node.columns) if node.columns else None
+        columns = self.named("", node.columns)
         return _words(self.text(node.name), columns, f"AS ({self.text(node.query)})")
 
     def select(self, node: ast.Select) -> str:
         group_by = None
         if node.group_by is not None:
-            group_by = f"GROUP BY {self.list(node.group_by)}"
+            group_by = f"GROUP BY {self.commas(node.group_by)}"
         windows = ", ".join(f"{self.text(name)} AS {self.text(w)}" for name, w in node.windows)
         return _words(
             "SELECT",
             self.hints(node.hints),
             "DISTINCT" if node.distinct else None,
-            self.list(node.items),
-            node.source and f"FROM {self.text(node.source)}",
-            node.where and f"WHERE {self.text(node.where)}",
+            self.commas(node.items),
+            self.clause("FROM", node.source),
+            self.clause("WHERE", node.where),
             group_by,
-            node.having and f"HAVING {self.text(node.having)}",
+            self.clause("HAVING", node.having),
             windows and f"WINDOW {windows}",
-            node.qualify and f"QUALIFY {self.text(node.qualify)}",
+            self.clause("QUALIFY", node.qualify),
         )
 
     def select_item(self, node: ast.SelectItem) -> str:
-        return _words(self.text(node.expression), node.alias and f"AS {self.text(node.alias)}")
+        return _words(self.text(node.expression), self.clause("AS", node.alias))
 
     def grouping_set(self, node: ast.GroupingSet) -> str:
-        sets = ", ".join(self.text(s[0]) if len(s) == 1 else f"({self.list(s)})" for s in node.sets)
+        sets = ", ".join(
+            self.text(s[0]) if len(s) == 1 else f"({self.commas(s)})" for s in node.sets
+        )
         return f"{node.kind} ({sets})"
 
     def set_operation(self, node: ast.SetOperation) -> str:
@@ -703,7 +730,7 @@ class _Printer:
 
     def _values_row(self, row: ast.RowConstructor) -> str:
         nested = len(row.items) == 1 and isinstance(row.items[0], ast.RowConstructor)
-        return self.text(row) if nested or not row.items else f"({self.list(row.items)})"
+        return self.text(row) if nested or not row.items else f"({self.commas(row.items)})"
 
     def nested_query(self, node: ast.NestedQuery) -> str:
         return f"({self.text(node.query)})"
@@ -716,13 +743,13 @@ class _Printer:
 
     def physical_column(self, node: ast.PhysicalColumn) -> str:
         if self.full or not node.primary_key:
-            return self._column(node, self.type(node.type))
-        return self._column(node, self.type(node.type), "PRIMARY KEY", _enforced(node.enforced))
+            return self._column(node, self.typed(node.type))
+        return self._column(node, self.typed(node.type), "PRIMARY KEY", _enforced(node.enforced))
 
     def metadata_column(self, node: ast.MetadataColumn) -> str:
         key = None if node.key is None else f"FROM {_literal(node.key)}"
         virtual = "VIRTUAL" if node.virtual else None
-        return self._column(node, self.type(node.type), "METADATA", key, virtual)
+        return self._column(node, self.typed(node.type), "METADATA", key, virtual)
 
     def computed_column(self, node: ast.ComputedColumn) -> str:
         return self._column(node, f"AS {self.text(node.expression)}")
@@ -736,14 +763,14 @@ class _Printer:
         return _words("WATERMARK", name, "FOR", self.text(node.column), "AS", expression)
 
     def primary_key(self, node: ast.PrimaryKey) -> str:
-        name = node.name and f"CONSTRAINT {self.text(node.name)}"
+        name = self.clause("CONSTRAINT", node.name)
         return _words(name, "PRIMARY KEY", self.names(node.columns), _enforced(node.enforced))
 
     def option(self, node: ast.Option) -> str:
         return f"{_literal(node.key)} = {_literal(node.value)}"
 
     def options(self, options: tuple[ast.Option, ...]) -> str | None:
-        return f"WITH ({self.list(options)})" if options else None
+        return f"WITH ({self.commas(options)})" if options else None
 
     def distribution(self, node: ast.Distribution) -> str:
         """What stands behind DISTRIBUTED or DISTRIBUTION."""
@@ -769,20 +796,22 @@ class _Printer:
         return _words(
             _create("TABLE", node.temporary, node.if_not_exists),
             self.text(node.name),
-            f"({self.list(elements)})" if elements else None,
+            f"({self.commas(elements)})" if elements else None,
             self.comment(node.comment),
-            node.distribution and "DISTRIBUTED" + self.distribution(node.distribution),
-            f"PARTITIONED BY {self.names(node.partitioned_by)}" if node.partitioned_by else None,
+            None
+            if node.distribution is None
+            else "DISTRIBUTED" + self.distribution(node.distribution),
+            self.named("PARTITIONED BY", node.partitioned_by),
             self.options(node.options),
-            node.like and self.text(node.like),
-            node.query and f"AS {self.text(node.query)}",
+            self.clause("", node.like),
+            self.clause("AS", node.query),
         )
 
     def create_view(self, node: ast.CreateView) -> str:
         return _words(
             _create("VIEW", node.temporary, node.if_not_exists),
             self.text(node.name),
-            self.names(node.columns) if node.columns else None,
+            self.named("", node.columns),
             self.comment(node.comment),
             f"AS {self.text(node.query)}",
         )
@@ -831,7 +860,7 @@ class _Printer:
         return f"RENAME TO {self.text(node.name)}"
 
     def set_options(self, node: ast.SetOptions) -> str:
-        return f"SET ({self.list(node.options)})"
+        return f"SET ({self.commas(node.options)})"
 
     def reset_options(self, node: ast.ResetOptions) -> str:
         return f"RESET ({', '.join(map(_literal, node.keys))})"
@@ -840,7 +869,7 @@ class _Printer:
         return f"RENAME {self.text(node.column)} TO {self.text(node.to)}"
 
     def placed_column(self, node: ast.PlacedColumn) -> str:
-        after = node.after and f"AFTER {self.text(node.after)}"
+        after = self.clause("AFTER", node.after)
         return _words(self.text(node.definition), "FIRST" if node.first else None, after)
 
     def add(self, node: ast.AddElements) -> str:
@@ -857,11 +886,11 @@ class _Printer:
         return elements[0] if len(elements) == 1 else f"({', '.join(elements)})"
 
     def drop_columns(self, node: ast.DropColumns) -> str:
-        columns = self.list(node.columns)
+        columns = self.commas(node.columns)
         return f"DROP {columns}" if len(node.columns) == 1 else f"DROP ({columns})"
 
     def drop_element(self, node: ast.DropElement) -> str:
-        return _words("DROP", node.what, node.constraint and self.text(node.constraint))
+        return _words("DROP", node.what, self.clause("", node.constraint))
 
     def redefine_view(self, node: ast.RedefineView) -> str:
         return f"AS {self.text(node.query)}"
@@ -877,7 +906,7 @@ class _Printer:
         if node.like is not None:
             word = node.operator or "LIKE"
             like = _words("NOT" if node.negated else None, word, _literal(node.like))
-        return _words("SHOW", node.what, node.preposition, node.name and self.text(node.name), like)
+        return _words("SHOW", node.what, node.preposition, self.clause("", node.name), like)
 
     def describe(self, node: ast.Describe) -> str:
         kind = None if node.kind == "TABLE" else node.kind
@@ -897,7 +926,7 @@ class _Printer:
             self.text(node.target),
             self.hints(node.hints),
             partition and f"PARTITION ({partition})",
-            self.names(node.columns) if node.columns else None,
+            self.named("", node.columns),
             self.text(node.query),
             node.on_conflict and f"ON CONFLICT DO {node.on_conflict}",
         )

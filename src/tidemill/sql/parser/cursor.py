@@ -7,7 +7,7 @@ mistakes found so far. Law: a mistake is reported once, at the token where the r
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tidemill.errors import Diagnostic, Source, Span, nearest
@@ -235,11 +235,34 @@ class Cursor:
         self, what: str, hint: str | None = None
     ) -> tuple[ast.Identifier, ...]:
         self._expect("(", hint=hint)
-        names = [self._parse_identifier(what)]
-        while self._accept(","):
-            names.append(self._parse_identifier(what))
+        names = self._parse_list(lambda: self._parse_identifier(what))
         self._expect(")")
-        return tuple(names)
+        return names
+
+    def _parse_list(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        """One item, or several with commas between them."""
+        items = [parse()]
+        while self._accept(","):
+            items.append(parse())
+        return tuple(items)
+
+    def _parse_bracketed(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        """One item, or several in parentheses."""
+        if not self._accept("("):
+            return (parse(),)
+        items = self._parse_list(parse)
+        self._expect(")")
+        return items
+
+    def _parse_choice(self, choices: Iterable[str], hint: str | None = None) -> str:
+        """One of several words, with did-you-mean; a choice may have more than one word."""
+        listed = tuple(choices)
+        for choice in listed:
+            if self._accept(*choice.split()):
+                return choice
+        meant = nearest(self.token.key, listed) if self.token.kind == "word" else None
+        shown = f"{', '.join(listed[:-1])} or {listed[-1]}" if len(listed) > 1 else listed[0]
+        raise self._fail_expected(shown, f"did you mean '{meant}'?" if meant else hint)
 
     def _is_identifier(self, token: Token) -> bool:
         return token.kind == "name" or (token.kind == "word" and token.key not in RESERVED)
