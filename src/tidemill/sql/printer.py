@@ -21,7 +21,20 @@ from tidemill.sql.layout import lay_out, pieces_of
 from tidemill.sql.lexer import RESERVED, is_plain_name, tokenize
 
 # Words that are not reserved, but that the grammar takes for something else where a name may stand as well.
-_AMBIGUOUS = frozenset({"MAP", "TRY_CAST", "UNBOUNDED", "DESCRIPTOR", "MODEL", "IF", "CATALOG"})
+_AMBIGUOUS = frozenset(
+    {
+        "$",
+        "CATALOG",
+        "DESCRIPTOR",
+        "DISTRIBUTION",
+        "FINAL",
+        "IF",
+        "MAP",
+        "MODEL",
+        "TRY_CAST",
+        "UNBOUNDED",
+    }
+)
 
 # Characters that cannot be seen, or that would not survive in a file: a text with one of them is written U&'…'.
 _HIDDEN = re.compile(
