@@ -334,6 +334,11 @@ class ExpressionParser(TypeParser, ABC):
         digits = len(text.rpartition(".")[2]) if "." in text else 0
         return ast.Cast(span, literal, types.TimestampLtzType(True, min(digits, 9)), span)
 
+    def _refuse_local_timestamp(self) -> ast.Expression | None:
+        if self._peek().kind != "text":
+            return None
+        raise self._fail_expected("an expression", "write TIMESTAMP WITH LOCAL TIME ZONE '…'")
+
     def _parse_interval(self) -> ast.Expression:
         """INTERVAL [+|-] '…' unit. A number or an expression in place of the text means that many units."""
         start = self._advance().start
@@ -409,8 +414,8 @@ class ExpressionParser(TypeParser, ABC):
             return None
         word = self._advance()
         call = self._parse_operand()
-        if not isinstance(call, ast.FunctionCall):
-            raise self._fail_expected(f"a call after {word.key}")
+        if not isinstance(call, ast.FunctionCall) or call.form is not None:
+            raise self._fail("SQL-010", f"{word.key} goes with a plain call", call.span)
         return replace(call, span=self._span(word.start), form=word.key)
 
     def _refuse_operand(self) -> NoReturn:
@@ -466,6 +471,8 @@ class ExpressionParser(TypeParser, ABC):
             self._advance()
             value = self._parse_argument(in_table)
             return ast.NamedArgument(self._span(start), name, value)
+        if self.token.kind == "word" and self._peek().key == "=>":
+            raise self._fail_reserved(self.token)
         if self._is("DEFAULT"):
             raise self._fail_unsupported("DEFAULT as an argument", self._token_span(self.token))
         if self._is("TABLE") and self._peek().key != "(":
@@ -783,6 +790,7 @@ _OPERAND_WORDS: dict[str, Callable[[ExpressionParser], ast.Expression | None]] =
     "DATE": ExpressionParser._parse_temporal,
     "TIME": ExpressionParser._parse_temporal,
     "TIMESTAMP": ExpressionParser._parse_temporal,
+    "TIMESTAMP_LTZ": ExpressionParser._refuse_local_timestamp,
     "INTERVAL": ExpressionParser._parse_interval,
     "CASE": ExpressionParser._parse_case,
     "CAST": ExpressionParser._parse_cast,

@@ -23,6 +23,7 @@ _MATCH_ORDER = (
 )
 _SELECT_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY")
 _TAIL_CLAUSES = ("ORDER", "LIMIT", "OFFSET", "FETCH")
+_CLAUSE_NAMES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY"}
 _JOIN_STARTS = frozenset({"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"})
 
 
@@ -99,13 +100,7 @@ class QueryParser(ExpressionParser):
             if not self._accept("ROWS"):
                 self._expect("ROW")
             self._expect("ONLY")
-        if self.token.key in _TAIL_CLAUSES:
-            raise self._fail(
-                "SQL-019",
-                f"{self.token.key} stands too late, or twice",
-                self._token_span(self.token),
-                "a query ends with ORDER BY, LIMIT, OFFSET, in this order",
-            )
+        self._refuse_late_clause(_SELECT_CLAUSES, _TAIL_CLAUSES)
         return ast.Query(self._span(start), body, common_tables, order_by, limit, offset)
 
     def _parse_row_count(self) -> ast.Expression:
@@ -202,14 +197,8 @@ class QueryParser(ExpressionParser):
                 windows = self._parse_list(self._parse_named_window)
             if self._accept("QUALIFY"):
                 qualify = self._parse_expression()
-            if self.token.key in _SELECT_CLAUSES:
-                raise self._fail(
-                    "SQL-019",
-                    f"{self.token.key} stands too late, or twice",
-                    self._token_span(self.token),
-                    "clauses come in this order: " + ", ".join(_SELECT_CLAUSES),
-                )
-        elif self.token.key in ("WHERE", "GROUP", "HAVING"):
+            self._refuse_late_clause(_SELECT_CLAUSES)
+        elif self.token.key in _SELECT_CLAUSES:
             raise self._fail_expected("FROM", f"{self.token.key} needs a FROM clause before it")
         return ast.Select(
             self._span(start),
@@ -223,6 +212,17 @@ class QueryParser(ExpressionParser):
             distinct,
             hints,
         )
+
+    def _refuse_late_clause(self, *clauses: tuple[str, ...]) -> None:
+        key = self.token.key
+        if any(key in some for some in clauses):
+            order = ", ".join(_CLAUSE_NAMES.get(c, c) for c in (*_SELECT_CLAUSES, *_TAIL_CLAUSES))
+            raise self._fail(
+                "SQL-019",
+                f"{_CLAUSE_NAMES.get(key, key)} stands too late, or twice",
+                self._token_span(self.token),
+                f"clauses come in this order: {order}",
+            )
 
     def _parse_select_item(self) -> ast.SelectItem:
         start = self.token.start
@@ -542,10 +542,13 @@ class QueryParser(ExpressionParser):
 
     def _parse_measure(self) -> ast.Measure:
         start = self.token
-        semantics = None
-        if start.key in ("FINAL", "RUNNING") and self._peek(2).key == "(":
-            semantics = self._advance().key
         expression = self._parse_expression()
+        semantics = None
+        if isinstance(expression, ast.FunctionCall) and expression.form in ("FINAL", "RUNNING"):
+            semantics, span = expression.form, expression.span
+            if start.key == semantics:
+                span = Span(self.source, expression.name.span.start, span.end)
+            expression = replace(expression, span=span, form=None)
         self._expect("AS", hint="every measure has a name: write expression AS name")
         alias = self._parse_identifier("a measure's name")
         return ast.Measure(self._span(start.start), expression, alias, semantics)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidemill.errors import Span, nearest
 from tidemill.sql import ast
 from tidemill.sql.lexer import Token
-from tidemill.sql.parser.cursor import QUERY_STARTS, Abandoned, word_set
+from tidemill.sql.parser.cursor import QUERY_STARTS, Abandoned, one_of, word_set
 from tidemill.sql.parser.tables import Schema, TableParser
 
 _NOT_IN_A_SCRIPT = "it does not change what a job does: remove it from the script"
@@ -304,16 +304,13 @@ class StatementParser(TableParser):
     def _parse_explain(self) -> ast.Explain:
         start = self._advance()
         details: list[str] = []
-        if not self._accept("PLAN", "FOR"):
-            while self.token.key in _EXPLAIN_DETAILS:
-                token = self._advance()
+        if not self._accept("PLAN", "FOR") and self.token.key in _EXPLAIN_DETAILS:
+            for token in self._parse_list(self._parse_explain_detail):
                 if token.key in details:
                     raise self._fail(
                         "SQL-019", f"{token.key} is given twice", self._token_span(token)
                     )
                 details.append(token.key)
-                if not self._accept(","):
-                    break
         statement: ast.Statement
         match self.token.key:
             case "SELECT" | "WITH" | "VALUES" | "(" | "TABLE":
@@ -337,13 +334,18 @@ class StatementParser(TableParser):
                     )
             case _:
                 meant = nearest(self.token.key, _EXPLAIN_DETAILS) if self.token.key else None
-                raise self._fail_expected(
-                    "a query, INSERT or STATEMENT SET after EXPLAIN",
-                    f"did you mean '{meant}'?"
-                    if meant
-                    else f"details may be {', '.join(_EXPLAIN_DETAILS)}",
-                )
+                hint = f"details may be {', '.join(_EXPLAIN_DETAILS)}"
+                if meant:
+                    hint = f"did you mean '{meant}'?"
+                if details:
+                    hint = "separate the details with commas"
+                raise self._fail_expected("a query, INSERT or STATEMENT SET after EXPLAIN", hint)
         return ast.Explain(self._span(start.start), statement, tuple(details))
+
+    def _parse_explain_detail(self) -> Token:
+        token = self.token
+        self._parse_choice(_EXPLAIN_DETAILS)
+        return token
 
     def _parse_insert(self) -> ast.Insert:
         start = self._advance()
@@ -399,6 +401,8 @@ class StatementParser(TableParser):
             )
         kind = self._parse_object_kind("CREATE", temporary, system)
         if_not_exists = self._accept("IF", "NOT", "EXISTS")
+        if self._is("IF", "EXISTS"):
+            raise self._fail_expected(f"a {kind.lower()}'s name", "write IF NOT EXISTS")
         match kind:
             case "TABLE":
                 return self._parse_create_table(start, temporary, if_not_exists)
@@ -419,18 +423,11 @@ class StatementParser(TableParser):
     def _parse_object_kind(self, verb: str, temporary: bool, system: bool) -> str:
         """What is created, altered or dropped; what cannot be temporary is not."""
         kinds = ("FUNCTION",) if system else _CREATED[:3] if temporary else _CREATED
-        if temporary and self.token.key in _CREATED and self.token.key not in kinds:
-            raise self._fail_expected(
-                " or ".join(kinds), f"a {self.token.key.lower()} is never temporary"
-            )
-        for kind in kinds:
-            if self._accept(kind):
-                return kind
-        meant = nearest(self.token.key, kinds) if self.token.kind == "word" else None
-        listed = f"{', '.join(kinds[:-1])} or {kinds[-1]}" if len(kinds) > 1 else kinds[0]
-        raise self._fail_expected(
-            f"{listed} after {verb}", f"did you mean '{meant}'?" if meant else None
-        )
+        word = "system" if system else "temporary"
+        hint = None
+        if self.token.key in _CREATED and self.token.key not in kinds:
+            hint = f"there is no {word} {self.token.key.lower()}"
+        return self._parse_choice(kinds, f"{one_of(kinds)} after {verb}", hint)
 
     def _simple(self, name: ast.QualifiedName) -> ast.Identifier:
         if len(name.parts) > 1:
@@ -475,6 +472,10 @@ class StatementParser(TableParser):
         elif self._accept("AS"):
             query = self._parse_query()
         self._check_named_columns(schema, query is not None)
+        if self.token.key in ("SELECT", "VALUES"):
+            raise self._fail_expected("';'", "write AS before the query")
+        if self._is("PARTITION"):
+            raise self._fail_expected("';'", "write PARTITIONED BY (column, …)")
         if self.token.key in _TABLE_CLAUSES:
             raise self._fail_clause_order(
                 "clauses come in this order: columns, COMMENT, DISTRIBUTED, PARTITIONED BY, WITH, LIKE or AS"
@@ -555,6 +556,8 @@ class StatementParser(TableParser):
         system = self._accept("SYSTEM")
         kind = self._parse_object_kind("DROP", temporary, system)
         if_exists = self._accept("IF", "EXISTS")
+        if self._is("IF", "NOT"):
+            raise self._fail_expected(f"a {kind.lower()}'s name", "write IF EXISTS")
         name = self._parse_qualified_name(f"a {kind.lower()}'s name")
         cascade = None
         if kind == "DATABASE" and self.token.key in ("CASCADE", "RESTRICT"):
@@ -570,14 +573,7 @@ class StatementParser(TableParser):
         name = self._parse_qualified_name(f"a {kind.lower()}'s name")
         changes = _ALTERED[kind]
         word = self.token
-        if word.key not in changes:
-            meant = nearest(word.key, changes) if word.kind == "word" else None
-            raise self._fail_expected(
-                f"{', '.join(changes[:-1])} or {changes[-1]}" if len(changes) > 1 else changes[0],
-                f"did you mean '{meant}'?" if meant else None,
-            )
-        self._advance()
-        change = _CHANGE_PARSERS[word.key](self, word)
+        change = _CHANGE_PARSERS[self._parse_choice(changes)](self, word)
         return ast.Alter(self._span(start.start), kind, name, change, if_exists)
 
     def _parse_rename(self, word: Token) -> ast.TableChange:
@@ -585,6 +581,7 @@ class StatementParser(TableParser):
         if self._accept("TO"):
             name = self._parse_qualified_name("a new name")
             return ast.RenameTo(self._span(word.start), name)
+        self._refuse_change("COLUMN")
         column = self._parse_qualified_name("TO or a column's name")
         self._expect("TO", hint="write RENAME column TO name")
         to = self._parse_identifier("the column's new name")
@@ -611,12 +608,18 @@ class StatementParser(TableParser):
             return build(self._span(word.start), distribution=distribution)
         schema = Schema()
         placed: list[ast.PlacedColumn] = []
-        for element in self._parse_bracketed(self._parse_placed_element):
+        opening = self._advance() if self._is("(") else None
+        while True:
+            element = self._parse_placed_element()
             if isinstance(element, ast.PlacedColumn):
                 placed.append(element)
                 schema.columns.append(element.definition)
             else:
                 self._add_element(schema, element)
+            if opening is None or not self._parse_separator(self._starts_column):
+                break
+        if opening is not None:
+            self._expect_closing(opening, "','")
         self._check_named_columns(schema, has_query=False)
         return build(self._span(word.start), tuple(placed), schema.watermark, schema.primary_key)
 
@@ -681,7 +684,9 @@ class StatementParser(TableParser):
 
     def _parse_show(self) -> ast.Show:
         start = self._advance()
-        what = self._parse_choice(_SHOWN, f"one can show {', '.join(_SHOWN)}")
+        what = self._parse_choice(
+            _SHOWN, "something to show", f"one can show {one_of(tuple(_SHOWN))}"
+        )
         shown = _SHOWN[what]
         name = preposition = None
         if shown.name == "after":
@@ -698,8 +703,8 @@ class StatementParser(TableParser):
         if self.token.key in shown.like:
             operator = self._advance().key
             like = self._expect_text("a pattern").value
-        elif negated:
-            raise self._fail_expected(" or ".join(shown.like))
+        elif negated or (shown.like and self._is("ILIKE")):
+            raise self._fail_expected(one_of(shown.like))
         return ast.Show(self._span(start.start), what, name, preposition, like, operator, negated)
 
     def _parse_describe(self) -> ast.Describe:

@@ -256,11 +256,13 @@ class TableParser(QueryParser):
 
     def _parse_option_keys(self) -> tuple[Token, ...]:
         self._expect("(", hint="write RESET ('key', …)")
-        if self._accept(")"):
-            return ()
-        keys = self._parse_list(lambda: self._expect_text("an option's name"))
+        keys: list[Token] = []
+        while not self._is(")"):
+            keys.append(self._expect_text("an option's name"))
+            if not self._parse_separator(lambda: self.token.kind == "text"):
+                break
         self._expect(")")
-        return keys
+        return tuple(keys)
 
     def _parse_option(self) -> ast.Option:
         key, key_span = self._parse_option_text("name")
