@@ -43,7 +43,7 @@ from tidemill.plan.functions import (  # noqa: E402
     AREAS as FUNCTION_AREAS,
 )
 from tidemill.spark.functions import FORMS  # noqa: E402
-from tidemill.tables import CODES, CONNECTORS, FORMATS  # noqa: E402
+from tidemill.tables import CODES, CONNECTORS, FORMATS, blink, legacy, modern, renewal  # noqa: E402
 from tidemill.tables.connector import FRAMEWORK_OPTIONS  # noqa: E402
 from tidemill.tables.options import Option, format_duration  # noqa: E402
 from tidemill.tables.settings import SETTINGS, Setting, Status  # noqa: E402
@@ -175,6 +175,23 @@ def refused_connectors() -> str:
 
 def refused_formats() -> str:
     return _refused(dict(KNOWN_FORMATS), PLANNED_FORMATS, "format")
+
+
+_RULES = {"blink": blink.OPTIONS, "dli": modern.DLI_OPTIONS, "legacy": legacy.OPTIONS}
+
+
+def old_options(name: str) -> str:
+    """What each option of a dialect, or of an old Flink, is today."""
+
+    def row(rule: renewal.Rule) -> list[str]:
+        parts = [rule.doc] if rule.doc else []
+        if rule.when:
+            parts.insert(0, "for " + ", ".join(map(code, sorted(rule.when))))
+        parts += [f"{code(old)} is {code(new)}" for old, new in rule.values.items()]
+        today = code(rule.new.replace("{format}", "<format>")) if rule.new else "–"
+        return [code(rule.old), today, cell("; ".join(parts))]
+
+    return table(("option", "today", ""), map(row, _RULES[name]))
 
 
 # --- functions -----------------------------------------------------------------------------------
@@ -384,6 +401,7 @@ _KERNEL = {
 AREAS = {
     "SQL": "The text of a script",
     "OPT": "Options and settings",
+    "DIA": "Dialects",
     "PLAN": "Queries",
     "FMT": "Formats",
     "RUN": "Running jobs",
@@ -454,11 +472,11 @@ def found_codes() -> list[Found]:
 
 
 def _titles() -> dict[str, str]:
-    """Codes that have a title: the table of options, and the list that opens the parser."""
+    """Codes that have a title: the tables of options and dialects, and the list that opens the parser."""
     from tidemill.sql import parser
 
     listed = re.findall(r"^ +(SQL-\d{3})  (.*?)(?:  +\(.*)?$", parser.__doc__ or "", re.MULTILINE)
-    return {**CODES, **dict(listed)}
+    return {**CODES, **renewal.CODES, **dict(listed)}
 
 
 def errors(area: str) -> str:
@@ -496,6 +514,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "functions": functions,
     "functions-not-yet": functions_not_yet,
     "functions-summary": functions_summary,
+    "old-options": old_options,
     "parity-cases": parity_cases,
     "parity-sheets": parity_sheets,
     "parity-summary": parity_summary,

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
-from tidemill.cli.options import pairs
+from tidemill.cli.options import dialect_option, pairs
 from tidemill.errors import Diagnostic, TidemillError
 from tidemill.plan.environment import Environment, Job, compile_script
-from tidemill.sql import parse_script, read_script
+from tidemill.sql import read_script
+from tidemill.sql.dialects import Dialect
+from tidemill.tables.modern import read_modern
 
 
 @click.command()
@@ -20,9 +22,14 @@ from tidemill.sql import parse_script, read_script
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
 )
+@dialect_option
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
 def check(
-    scripts: tuple[Path, ...], variables: tuple[str, ...], settings: tuple[str, ...], as_json: bool
+    scripts: tuple[Path, ...],
+    variables: tuple[str, ...],
+    settings: tuple[str, ...],
+    dialect: Dialect | None,
+    as_json: bool,
 ) -> None:
     """Check SCRIPTS (several files are one script) and say what is wrong with them."""
     found: list[Diagnostic] = []
@@ -31,8 +38,10 @@ def check(
     try:
         environment = Environment(overrides=pairs(settings, "--set"))
         try:
-            script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
-            answers = compile_script(script, environment)
+            sources = [read_script(s) for s in scripts]
+            modern = read_modern(sources, pairs(variables, "--var"), dialect)
+            environment.warnings += modern.to_tell
+            answers = compile_script(modern.script, environment)
             jobs = sum(isinstance(answer, Job) for answer in answers)
         finally:
             found += environment.warnings

@@ -45,6 +45,7 @@ from tidemill.tables.options import (
     enum_of,
     split_list,
 )
+from tidemill.tables.vendors import OLD_OPTIONS
 from tidemill.types import (
     BIGINT,
     BYTES,
@@ -439,6 +440,7 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     SINK_SEMANTIC,
 )
 SHARED_ADVICE: Mapping[str, str] = {
+    **OLD_OPTIONS,
     "topics": "write 'topic' = 'a;b'",
     "ssl_auth_name": "DLI's named authentication is not supported yet; give 'properties.ssl.*'",
     "krb_auth_name": "DLI's named authentication is not supported yet; give 'properties.sasl.*'",
