@@ -6,7 +6,8 @@ Arrow's and Spark's counterparts live in `formats.arrow` and `spark.types`; this
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import ClassVar, Self
 
 MAX_LENGTH = 2147483647
@@ -37,7 +38,7 @@ class SqlType:
         return self.with_nullable(True)
 
     def same(self, other: SqlType) -> bool:
-        """Equal but for nullability at the top."""
+        """Equal but for nullability at the top; a time attribute has the type of its values."""
         return self.as_nullable == other.as_nullable
 
 
@@ -167,13 +168,29 @@ class TimeType(_Fractional):
     precision: int = 0
 
 
-class TimestampType(_Fractional):
+class TimeAttribute(Enum):
+    """What makes a timestamp a clock of its stream."""
+
+    ROWTIME = "ROWTIME"
+    PROCTIME = "PROCTIME"
+
+
+@dataclass(frozen=True)
+class _Timestamp(_Fractional):
+    attribute: TimeAttribute | None = field(default=None, compare=False)
+    """Set while a column is a time attribute. The values are the same with and without, so types are equal, too."""
+
+    def __str__(self) -> str:
+        return super().__str__() + (f" *{self.attribute.value}*" if self.attribute else "")
+
+
+class TimestampType(_Timestamp):
     """A wall-clock time without a zone."""
 
     root = "TIMESTAMP"
 
 
-class TimestampLtzType(_Fractional):
+class TimestampLtzType(_Timestamp):
     """A point in time, shown in the session's zone."""
 
     root = "TIMESTAMP_LTZ"
@@ -260,8 +277,18 @@ def as_decimal(type_: SqlType) -> DecimalType | None:
     return DecimalType(type_.nullable, digits, 0) if digits else None
 
 
+def time_attribute(type_: SqlType) -> TimeAttribute | None:
+    return type_.attribute if isinstance(type_, _Timestamp) else None
+
+
+def materialized(type_: SqlType) -> SqlType:
+    """The type of the values of a time attribute once they are computed with."""
+    return replace(type_, attribute=None) if isinstance(type_, _Timestamp) else type_
+
+
 def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     """The type that both sides can be cast to without being asked (Flink's least restrictive type)."""
+    left, right = materialized(left), materialized(right)
     nullable = left.nullable or right.nullable
     if isinstance(left, NullType):
         return right.as_nullable

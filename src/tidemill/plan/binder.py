@@ -291,12 +291,12 @@ class _Binder:
 
         placed = []
         for call in calls:
-            argument = None if call.argument is None else column(call.argument)
+            arguments = tuple(column(a) for a in call.arguments)
             condition = None if call.filter is None else column(call.filter)
             # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
             may_be_empty = not grouped and call.function != "COUNT"
             type_ = call.type.with_nullable(call.type.nullable or may_be_empty)
-            placed.append(replace(call, argument=argument, filter=condition, type=type_))
+            placed.append(replace(call, arguments=arguments, filter=condition, type=type_))
         key_names = [describe(k) for k in keys]
         input_names = tuple(describe(e) for e in below)
         source = nodes.Project(node, tuple(below), input_names)
@@ -509,12 +509,12 @@ def _prune_aggregate(node: nodes.Aggregate, wanted: tuple[int, ...]) -> nodes.No
             0
         ]  # without a call the aggregate would become a DISTINCT, which emits fewer changes
     calls = [node.calls[i] for i in kept]
-    parts = [p for c in calls for p in (c.argument, c.filter) if p is not None]
+    parts = [p for c in calls for p in (*c.arguments, c.filter) if p is not None]
     read = tuple(sorted({*node.keys, *(i for p in parts for i in inputs(p))}))
     moved = tuple(
         replace(
             c,
-            argument=None if c.argument is None else _moved(c.argument, read),
+            arguments=tuple(_moved(a, read) for a in c.arguments),
             filter=None if c.filter is None else _moved(c.filter, read),
         )
         for c in calls

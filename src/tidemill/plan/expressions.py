@@ -5,11 +5,11 @@ Operators, special forms and functions are all `Call`s; what a call means is sai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from tidemill.types import SqlType
+from tidemill.types import BOOLEAN, SqlType
 
 LiteralValue = bool | int | float | Decimal | str | bytes | None
 
@@ -41,13 +41,79 @@ class Call(Expr):
 
 
 @dataclass(frozen=True)
+class OuterInput(Expr):
+    """Column `index` of the row around a subquery. Gone from a plan once the subquery has become a join."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """A column to sort by; without a word, Flink has NULLs first when ascending and last when descending."""
+
+    expression: Expr
+    descending: bool = False
+    nulls_last: bool = False
+
+    @property
+    def column(self) -> int:
+        assert isinstance(self.expression, Input)
+        return self.expression.index
+
+    def __str__(self) -> str:
+        text = f"{describe(self.expression)} {'DESC' if self.descending else 'ASC'}"
+        if self.nulls_last != self.descending:
+            text += " NULLS LAST" if self.nulls_last else " NULLS FIRST"
+        return text
+
+
+@dataclass(frozen=True)
 class AggregateCall(Expr):
     """COUNT(DISTINCT x) FILTER (WHERE …). Lives in an Aggregate node; above it, an Input stands for it."""
 
     function: str
-    argument: Expr | None
-    distinct: bool
-    filter: Expr | None
+    arguments: tuple[Expr, ...] = ()
+    distinct: bool = False
+    filter: Expr | None = None
+    order_by: tuple[SortKey, ...] = ()
+
+    @property
+    def argument(self) -> Expr | None:
+        return self.arguments[0] if self.arguments else None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """ROWS or RANGE, and how far back: a number of rows, milliseconds, or None for all that came before."""
+
+    rows: bool
+    preceding: int | None
+
+    def __str__(self) -> str:
+        start = "UNBOUNDED" if self.preceding is None else str(self.preceding)
+        return f"{'ROWS' if self.rows else 'RANGE'} BETWEEN {start} PRECEDING AND CURRENT ROW"
+
+
+@dataclass(frozen=True)
+class OverCall(Expr):
+    """SUM(x) OVER (PARTITION BY … ORDER BY …). Lives in an Over node; above it, an Input stands for it."""
+
+    call: AggregateCall
+    partition_by: tuple[Expr, ...]
+    order_by: tuple[SortKey, ...]
+    frame: Frame
+
+
+@dataclass(frozen=True)
+class Subquery(Expr):
+    """IN, EXISTS or a scalar query inside an expression. Gone from a plan once it has become a join."""
+
+    kind: str
+    """IN, EXISTS or SCALAR"""
+    query: object
+    """The syntax tree; the binder reads it when it knows where the condition stands."""
+    operands: tuple[Expr, ...] = ()
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -56,9 +122,16 @@ def walk(expr: Expr) -> Iterator[Expr]:
         for argument in expr.arguments:
             yield from walk(argument)
     elif isinstance(expr, AggregateCall):
-        for part in (expr.argument, expr.filter):
-            if part is not None:
-                yield from walk(part)
+        for part in (*expr.arguments, *(k.expression for k in expr.order_by)):
+            yield from walk(part)
+        if expr.filter is not None:
+            yield from walk(expr.filter)
+    elif isinstance(expr, OverCall):
+        for part in (expr.call, *expr.partition_by, *(k.expression for k in expr.order_by)):
+            yield from walk(part)
+    elif isinstance(expr, Subquery):
+        for operand in expr.operands:
+            yield from walk(operand)
 
 
 def inputs(expr: Expr) -> set[int]:
@@ -71,9 +144,52 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
-    if isinstance(expr, Call):
-        return replace(expr, arguments=tuple(rewrite(a, change) for a in expr.arguments))
+    match expr:
+        case Call():
+            return replace(expr, arguments=tuple(rewrite(a, change) for a in expr.arguments))
+        case AggregateCall():
+            return replace(
+                expr,
+                arguments=tuple(rewrite(a, change) for a in expr.arguments),
+                filter=None if expr.filter is None else rewrite(expr.filter, change),
+                order_by=rewrite_keys(expr.order_by, change),
+            )
+        case OverCall():
+            call = rewrite(expr.call, change)
+            assert isinstance(call, AggregateCall)
+            return replace(
+                expr,
+                call=call,
+                partition_by=tuple(rewrite(p, change) for p in expr.partition_by),
+                order_by=rewrite_keys(expr.order_by, change),
+            )
+        case Subquery():
+            return replace(expr, operands=tuple(rewrite(o, change) for o in expr.operands))
     return expr
+
+
+def rewrite_keys(
+    keys: tuple[SortKey, ...], change: Callable[[Expr], Expr | None]
+) -> tuple[SortKey, ...]:
+    return tuple(replace(k, expression=rewrite(k.expression, change)) for k in keys)
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of which all must hold."""
+    if isinstance(condition, Call) and condition.function == "AND":
+        return [part for a in condition.arguments for part in conjuncts(a)]
+    return [condition]
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr:
+    """The opposite of `conjuncts`; of no parts, TRUE."""
+    if not parts:
+        return Literal(BOOLEAN.not_null, True)
+    whole = parts[0]
+    for part in parts[1:]:
+        nullable = whole.type.nullable or part.type.nullable
+        whole = Call(BOOLEAN.with_nullable(nullable), "AND", (whole, part))
+    return whole
 
 
 def describe(expr: Expr) -> str:
@@ -93,7 +209,15 @@ def describe(expr: Expr) -> str:
                 inner += f" AS {expr.type.as_nullable}"
             return f"{expr.function}({inner})"
         case AggregateCall():
-            inner = "*" if expr.argument is None else describe(expr.argument)
+            inner = ", ".join(describe(a) for a in expr.arguments)
+            if not inner and expr.function == "COUNT":
+                inner = "*"
             call = f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{inner})"
             return call if expr.filter is None else f"{call} FILTER {describe(expr.filter)}"
+        case OverCall():
+            return f"{describe(expr.call)} OVER"
+        case OuterInput():
+            return expr.name
+        case Subquery():
+            return f"{expr.kind}(…)"
     raise TypeError(type(expr))

@@ -428,7 +428,7 @@ class Scope:
                 raise script_error(
                     "PLAN-010", f"{name}(*) does not exist; only COUNT(*) does", node.span
                 )
-            return AggregateCall(t.BIGINT.not_null, name, None, False, condition)
+            return AggregateCall(t.BIGINT.not_null, name, filter=condition)
         if len(node.arguments) != 1:
             hint = "count rows of several columns with COUNT(DISTINCT (a, b)) later; use one column now"
             raise script_error(
@@ -450,7 +450,7 @@ class Scope:
                 node.arguments[0].span,
             )
         distinct = node.distinct and name not in ("MIN", "MAX")
-        return AggregateCall(type_, name, argument, distinct, condition)
+        return AggregateCall(type_, name, (argument,), distinct, condition)
 
     def _apply(
         self, name: str, arguments: list[Expr], span: Span, name_span: Span | None = None

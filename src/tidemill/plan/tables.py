@@ -158,9 +158,9 @@ def _watermark(statement: ast.CreateTable, columns: list[Column]) -> Watermark |
             node.column.span,
             "a computed column can make one: ts AS TO_TIMESTAMP_LTZ(epoch_ms, 3)",
         )
-    if type_.precision > 3:
-        # A manual prints `view_time TIMESTAMP`; Flink refuses more than milliseconds, so three digits are meant.
-        columns[at] = replace(columns[at], type=type(type_)(type_.nullable, 3))
+    # A manual prints `view_time TIMESTAMP`; Flink refuses more than milliseconds, so three digits are meant.
+    rowtime = replace(type_, precision=min(3, type_.precision), attribute=t.TimeAttribute.ROWTIME)
+    columns[at] = replace(columns[at], type=rowtime)
     bound = _scope_over(columns, statement.name).bind(node.expression)
     if not isinstance(bound.type, t.TIMESTAMP_TYPES):
         raise script_error(

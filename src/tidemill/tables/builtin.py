@@ -12,6 +12,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 
+from tidemill.changelog import ALL_CHANGES, UPSERT, ChangelogMode
 from tidemill.errors import did_you_mean, nearest
 from tidemill.tables.catalog import Connector
 from tidemill.tables.connector import (
@@ -76,10 +77,19 @@ class PrintTable(Connector):
     standard_error: bool = False
     sink_parallelism: int | None = None
 
+    @property
+    def sink_mode(self) -> ChangelogMode:
+        return ALL_CHANGES
+
 
 @dataclass(frozen=True)
 class BlackholeTable(Connector):
     connector: ClassVar[str] = "blackhole"
+
+    @property
+    def sink_mode(self) -> ChangelogMode:
+        """As in Flink: everything but update-before, so that nobody makes rows for nothing."""
+        return UPSERT
 
 
 PRINT_IDENTIFIER = Option("print-identifier", STRING, "Text before every row.")

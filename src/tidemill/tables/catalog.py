@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tidemill.changelog import INSERT_ONLY, ChangelogMode
 from tidemill.errors import Span
 from tidemill.sql import ast
 from tidemill.types import SqlType
@@ -79,6 +80,16 @@ class Schema:
 @dataclass(frozen=True)
 class Connector:
     """Base of the typed, checked table specs: one subclass per connector, in its own module."""
+
+    @property
+    def source_mode(self) -> ChangelogMode:
+        """The kinds of rows that a scan of the table emits."""
+        return INSERT_ONLY
+
+    @property
+    def sink_mode(self) -> ChangelogMode:
+        """The kinds of rows that the table takes as a sink."""
+        return INSERT_ONLY
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ class FormatSpec:
     prefix: str
     """What the script writes before a short key: `json.`, `value.json.` or `key.json.`."""
 
+    @property
+    def definition(self) -> FormatDefinition:
+        return FORMATS[self.name]
+
 
 @dataclass(frozen=True)
 class FormatDefinition:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, ClassVar
 
+from tidemill.changelog import ChangelogMode
 from tidemill.tables.catalog import Connector, Schema
 from tidemill.tables.connector import (
     ConnectorDefinition,
@@ -196,6 +197,15 @@ class KafkaTable(TopicTable):
 
     partitioner: str = "default"
     """default, fixed or round-robin."""
+
+    @property
+    def source_mode(self) -> ChangelogMode:
+        """A topic of changes gives what its format tells; every other topic only grows."""
+        return self.value_format.definition.changelog
+
+    @property
+    def sink_mode(self) -> ChangelogMode:
+        return self.value_format.definition.changelog
 
 
 _HEADERS = MapType(key=STRING_COLUMN, value=BYTES)

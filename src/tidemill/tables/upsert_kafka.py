@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from tidemill.changelog import UPSERT, ChangelogMode, RowKind
 from tidemill.tables.connector import ConnectorDefinition, Declaration
 from tidemill.tables.formats import ChosenFormat, choose_format, refuse_format
 from tidemill.tables.kafka import (
@@ -35,11 +36,23 @@ class BufferFlush:
     interval: timedelta
 
 
+UPSERTS_AND_DELETES = ChangelogMode({RowKind.UPDATE_AFTER, RowKind.DELETE})
+
+
 @dataclass(frozen=True)
 class UpsertKafkaTable(TopicTable):
     connector = "upsert-kafka"
 
     buffer_flush: BufferFlush | None = None
+
+    @property
+    def source_mode(self) -> ChangelogMode:
+        """Flink's: whether a record is its key's first, the connector cannot know, so it calls none an insert."""
+        return UPSERTS_AND_DELETES
+
+    @property
+    def sink_mode(self) -> ChangelogMode:
+        return UPSERT
 
 
 REQUIRED_KEY_FORMAT = replace(

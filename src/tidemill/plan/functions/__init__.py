@@ -84,6 +84,7 @@ TYPES: dict[str, t.SqlType] = {
     "TIME(0)": t.TimeType(precision=0),
     "TIMESTAMP(3)": t.TimestampType(precision=3),
     "TIMESTAMP_LTZ(3)": t.TimestampLtzType(precision=3),
+    "PROCTIME": t.TimestampLtzType(precision=3, attribute=t.TimeAttribute.PROCTIME),
 }
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
@@ -240,7 +241,7 @@ class Function:
             assert common is not None
             type_ = common
         elif self.result in RULES:
-            type_ = RULES[self.result](arguments)
+            type_ = t.materialized(RULES[self.result](arguments))
         else:
             type_ = TYPES[self.result]
         nullable = {

@@ -16,7 +16,7 @@ SIGNATURES = """
 CURRENT_TIMESTAMP                                             -> TIMESTAMP_LTZ(3)!
 CURRENT_ROW_TIMESTAMP                                         -> TIMESTAMP_LTZ(3)!
 NOW                                                           -> TIMESTAMP_LTZ(3)!
-PROCTIME                                                      -> TIMESTAMP_LTZ(3)!
+PROCTIME                                                      -> PROCTIME!
 LOCALTIMESTAMP                                                -> TIMESTAMP(3)!
 CURRENT_DATE                                                  -> DATE!
 LOCALTIME                                                     -> TIME(0)!
