@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, UPSERT, ChangelogMode, RowKind
-from tidemill.errors import Span, script_error
+from tidemill.changelog import ChangelogMode, RowKind
+from tidemill.errors import script_error
 from tidemill.plan import nodes
 from tidemill.plan.scope import not_yet
-from tidemill.tables.builtin import BlackholeTable, PrintTable
-from tidemill.tables.catalog import Table
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 
@@ -28,21 +26,11 @@ class Modes:
         return self.emitted[id(node)]
 
 
-def accepted_by(table: Table) -> ChangelogMode:
-    """The kinds that a table takes as a sink."""
-    match table.connector:
-        case UpsertKafkaTable() | BlackholeTable():
-            return UPSERT
-        case PrintTable():
-            return ALL_CHANGES
-    return INSERT_ONLY
-
-
 def infer_modes(root: nodes.Node) -> Modes:
     emitted: dict[int, ChangelogMode] = {}
     needs_before = True
     if isinstance(root, nodes.Sink):
-        accepted = accepted_by(root.table)
+        accepted = root.table.connector.sink_mode
         _check_sink(root, accepted)
         # An upsert sink wants no update-before, but takes it (as a delete) where a filter needs it to make rows leave.
         needs_before = RowKind.UPDATE_BEFORE in accepted or _has_leaving_rows(root.input)
@@ -94,10 +82,3 @@ def _check_sink(sink: nodes.Sink, accepted: ChangelogMode) -> None:
             f"writing to '{sink.table.name}' by a PRIMARY KEY ({', '.join(key)}) that is not the query's own key",
             sink.span or sink.table.span,  # type: ignore[arg-type]
         )
-
-
-def check_runnable(root: nodes.Node, span: Span) -> None:
-    """Refuse, by name, what plans but cannot be executed yet."""
-    for node in nodes.walk(root):
-        if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-            raise not_yet(f"an aggregate over an updating input ({node.describe()})", span)

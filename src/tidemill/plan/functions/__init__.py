@@ -89,6 +89,25 @@ TYPES: dict[str, t.SqlType] = {
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 
+NON_DETERMINISTIC = frozenset(
+    [
+        "RAND",
+        "RAND_INTEGER",
+        "UUID",
+        "NOW",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_ROW_TIMESTAMP",
+        "LOCALTIMESTAMP",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "LOCALTIME",
+        "PROCTIME",
+        "UNIX_TIMESTAMP",
+        "CURRENT_WATERMARK",
+    ]
+)
+"""Functions that may answer otherwise when they are asked again; UNIX_TIMESTAMP only without arguments."""
+
 # Flink's other built-ins: known, so that the refusal can say so.
 NOT_YET = frozenset(
     [
