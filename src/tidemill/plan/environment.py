@@ -113,6 +113,9 @@ class Environment:
             )
         return found
 
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        raise not_yet("the hint OPTIONS", hint.span)
+
     def forget_unusable(self) -> None:
         """Tables that were kept for the sake of a script's other mistakes do not outlive it."""
         self.objects = {
@@ -225,19 +228,29 @@ class Environment:
         self.texts[key] = value
 
     def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
+        settled: list[nodes.Sink | nodes.Collect] = []
         modes = []
         for root in roots:
-            modes.append(infer_modes(root))
-            if isinstance(root, nodes.Sink):
+            end, emitted = infer_modes(root, span)
+            assert isinstance(end, nodes.Sink | nodes.Collect)
+            settled.append(end)
+            modes.append(emitted)
+            if isinstance(end, nodes.Sink):
                 parallelism = self.settings.get("parallelism.default", 1)
                 assert isinstance(parallelism, int)
-                check_writers(root.table, modes[-1].of(root.input), parallelism, root.span)
-        return Job(
-            roots, tuple(modes), dict(self.settings), span, not_runnable=not_runnable(roots, span)
-        )
+                check_writers(end.table, emitted.of(end.input), parallelism, end.span)
+        missing = not_runnable(settled, span)
+        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
 
     def _explain(self, statement: ast.Explain) -> Text:
-        inner = self.apply(statement.statement)
+        query = statement.statement
+        if isinstance(query, ast.QueryStatement):
+            node = bind_query(query.query, self)
+            asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
+            end = nodes.Collect(with_unique_names(node), asked)
+            inner: Job | Text | None = self._job((end,), query.span)
+        else:
+            inner = self.apply(query)
         if not isinstance(inner, Job):
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
