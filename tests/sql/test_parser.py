@@ -10,7 +10,7 @@ from syntax_dump import dump, inline
 from harness.datadriven import Case, check
 from tidemill.errors import ScriptError, Source
 from tidemill.sql import ast, parse_expression, parse_script
-from tidemill.sql.dialects import DIALECTS
+from tidemill.sql.dialects import DIALECTS, Dialect
 
 DATA = sorted((Path(__file__).parent / "data").glob("*.txt"))
 
@@ -23,6 +23,9 @@ def evaluate(case: Case) -> str:
         match case.command:
             case "script":
                 return dump(parse_script(source, variables, dialect))
+            case "statements":
+                lines = case.input.split("\n")
+                return "\n".join(statement_of(line, dialect) for line in lines)
             case "expressions":
                 lines = case.input.split("\n")
                 return "\n".join(
@@ -35,10 +38,15 @@ def evaluate(case: Case) -> str:
                 statements = parse_script(source, variables, dialect).statements
                 return ", ".join(type(s).__name__ for s in statements)
             case "errors":
-                return "\n".join(map(message_of, case.input.split("\n")))
+                return "\n".join(message_of(line, dialect) for line in case.input.split("\n"))
     except ScriptError as error:
         return str(error)
     raise ValueError(f"{case.place}: unknown command {case.command}")
+
+
+def statement_of(text: str, dialect: Dialect) -> str:
+    (statement,) = parse_script(Source("s", text), None, dialect).statements
+    return inline(statement)
 
 
 def type_of(text: str) -> str:
@@ -53,10 +61,10 @@ def type_of(text: str) -> str:
     return f"{text}: {column.type}"
 
 
-def message_of(text: str) -> str:
+def message_of(text: str, dialect: Dialect) -> str:
     """One line for a statement that must fail: what is marked, code, message and hint."""
     try:
-        parse_script(Source("t", text))
+        parse_script(Source("t", text), None, dialect)
     except ScriptError as error:
         shown = []
         for d in error.diagnostics:
