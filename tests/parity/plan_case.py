@@ -219,17 +219,22 @@ TRANSPARENT = {
     # The half of a two-phase aggregate that keeps no result; the other half is the aggregate.
     *("LocalGroupAggregate", "LocalWindowAggregate"),
 }
-NAMES = {"GlobalWindowAggregate": "WindowAggregate", "GlobalGroupAggregate": "GroupAggregate"}
+NAMES = {
+    "GlobalWindowAggregate": "WindowAggregate",
+    "GlobalGroupAggregate": "GroupAggregate",
+    # Flink makes a deduplication of a rank only when it builds the operators.
+    "Deduplicate": "Rank",
+}
+# Flink draws the window of these into them, unless something stands between.
+WINDOWED = {"WindowAggregate", "WindowJoin", "WindowRank", "WindowDeduplicate"}
 # What is compared of an operator besides its mode.
 FACTS: Mapping[str, tuple[str, ...]] = {
     "TableSourceScan": ("table",),
     "Sink": ("table", "upsertMaterialize"),
-    "Join": ("joinType", "leftInputSpec", "rightInputSpec"),
+    "Join": ("joinType",),
     "IntervalJoin": ("joinType",),
     "TemporalJoin": ("joinType",),
     "WindowJoin": ("joinType",),
-    "Rank": ("strategy", "rankType", "rankRange"),
-    "Deduplicate": ("keep", "order"),
 }
 _LINE = re.compile(
     r"(?P<indent>(?:[: ] {2})*(?:[:+]- )?)(?P<name>\w+)(?:\((?P<rest>.*)\))?", re.DOTALL
@@ -315,9 +320,15 @@ def _build(rows: list[_Row], begin: int, end: int, depth: int) -> list[Tree]:
             made += below
         elif row.name == "Union":
             made.append(_union(row, below))
+        elif row.name in WINDOWED:
+            made.append(Tree(row.name, row.mode, row.facts, tuple(map(_without_window, below))))
         else:
             made.append(Tree(row.name, row.mode, row.facts, tuple(below)))
     return made
+
+
+def _without_window(tree: Tree) -> Tree:
+    return tree.inputs[0] if tree.name == "WindowTableFunction" else tree
 
 
 def _union(row: _Row, parts: list[Tree]) -> Tree:
