@@ -328,6 +328,8 @@ def _build(rows: list[_Row], begin: int, end: int, depth: int) -> list[Tree]:
 
 
 def _without_window(tree: Tree) -> Tree:
+    if tree.name == "Expand":  # GROUPING SETS
+        return Tree(tree.name, tree.mode, tree.facts, tuple(map(_without_window, tree.inputs)))
     return tree.inputs[0] if tree.name == "WindowTableFunction" else tree
 
 

@@ -80,7 +80,11 @@ def plan(sql: str, environment: Environment) -> Planned:
     columns: tuple[str, ...] = ()
     roots: list[Tree] = []
     try:
-        for statement in parse_script(Source("entry.sql", sql)).statements:
+        script = parse_script(Source("entry.sql", sql))
+        if not all(isinstance(statement, JOBS) for statement in script.statements):
+            # Only jobs leave an environment as it was, and a copy takes longer than most plans.
+            environment = copy.deepcopy(environment)
+        for statement in script.statements:
             is_job = isinstance(statement, JOBS) or getattr(statement, "query", None) is not None
             if not is_job or isinstance(statement, ast.CreateView):
                 compile_script(ast.Script(statement.span, (statement,)), environment)
@@ -135,7 +139,7 @@ def difference_of(entry: Entry) -> str | None:
     recorded = entry.plan
     assert recorded is not None
     flink = Planned(recorded.columns, parse_plan(recorded.text) if recorded.text else ())
-    ours = plan(entry.sql, copy.deepcopy(shared_tables()))
+    ours = plan(entry.sql, shared_tables())
     return differences(flink, ours, entry.code)
 
 
