@@ -45,7 +45,6 @@ from tidemill.tables import check_insert, check_read
 from tidemill.tables.catalog import Column, Computed, Table, View
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
-
 AstChange = Callable[[ast.Expression], ast.Expression]
 
 

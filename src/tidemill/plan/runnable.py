@@ -1,8 +1,11 @@
-"""What plans but does not run yet, by name. `check` shows it, `run` refuses it: both ask here."""
+"""What a plan holds that cannot be executed yet. In: a plan. Out: a diagnostic for each such thing, by its name.
+
+Law: `check`, `run` and Python ask here and nowhere else, so that they agree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
@@ -10,6 +13,7 @@ from tidemill.plan.expressions import AggregateCall, Call, Expr, walk
 from tidemill.plan.functions import AGGREGATES
 from tidemill.plan.nodes import Node
 from tidemill.plan.scope import NOT_YET_HINT
+from tidemill.tables import why_not_runnable
 
 # Nodes that have no operator: the node, and how a user calls it. The first that fits is meant.
 _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
@@ -29,8 +33,6 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.Correlate, lambda n: "UNNEST"),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
     (nodes.Expand, lambda n: "GROUPING SETS"),
-    (nodes.ChangelogNormalize, lambda n: "upsert-kafka source"),
-    (nodes.DropUpdateBefore, lambda n: "changelog source"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
 
@@ -40,12 +42,17 @@ def _join_kind(node: Node) -> str:
     return "inner" if node.kind == "INNER" else node.kind.lower()
 
 
-def not_runnable(root: Node, span: Span) -> list[Diagnostic]:
-    """One diagnostic for each thing that is missing, in the order of the data."""
-    found = dict.fromkeys(
-        reason for node in reversed(list(nodes.walk(root))) for reason in _reasons(node)
-    )
-    return [Diagnostic("PLAN-020", f"not yet runnable: {r}", span, NOT_YET_HINT) for r in found]
+def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
+    """One diagnostic for each thing, sources first. `span` is the job's; a sink has a place of its own."""
+    missing: list[Diagnostic] = []
+    for root in roots:
+        place = (root.span if isinstance(root, nodes.Sink) else None) or span
+        found = (r for node in reversed(list(nodes.walk(root))) for r in _reasons(node))
+        missing += [
+            Diagnostic("PLAN-020", f"not yet runnable: {r}", place, NOT_YET_HINT)
+            for r in dict.fromkeys(found)
+        ]
+    return tuple(missing)
 
 
 def _reasons(node: Node) -> Iterator[str]:
@@ -53,8 +60,10 @@ def _reasons(node: Node) -> Iterator[str]:
         if isinstance(node, kind):
             yield name(node)
             break
-    if isinstance(node, nodes.Scan) and not node.kinds.insert_only:
-        yield f"reading changes from table '{node.table.name}'"
+    if isinstance(node, nodes.Scan | nodes.Sink):
+        why = why_not_runnable(node.table, written=isinstance(node, nodes.Sink))
+        if why:
+            yield f"{why} of table '{node.table.name}'"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
         yield f"an aggregate over an updating input ({node.describe()})"
     if isinstance(node, nodes.Sink) and node.materialize:

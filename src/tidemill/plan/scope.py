@@ -810,7 +810,9 @@ def not_yet(what: str, span: Span | None) -> ScriptError:
     return script_error("PLAN-020", f"not yet runnable: {what}", span, NOT_YET_HINT)
 
 
-NOT_YET_HINT = "docs/differences.md lists what is not there yet"
+NOT_YET_HINT = (
+    "docs/differences.md lists what is not there yet; 'tidemill check --plan-only' accepts it"
+)
 
 
 def _no_operator(operator: str, types: Sequence[t.SqlType], span: Span) -> ScriptError:

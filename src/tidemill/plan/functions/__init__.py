@@ -90,6 +90,25 @@ TYPES: dict[str, t.SqlType] = {
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 """Aggregates that run."""
 
+NON_DETERMINISTIC = frozenset(
+    [
+        "RAND",
+        "RAND_INTEGER",
+        "UUID",
+        "NOW",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_ROW_TIMESTAMP",
+        "LOCALTIMESTAMP",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "LOCALTIME",
+        "PROCTIME",
+        "UNIX_TIMESTAMP",
+        "CURRENT_WATERMARK",
+    ]
+)
+"""Functions that may answer otherwise when they are asked again; UNIX_TIMESTAMP only without arguments."""
+
 # Flink's other built-ins: known, so that the refusal can say so.
 NOT_YET = frozenset(
     [
@@ -280,30 +299,10 @@ for _area in AREAS.values():
         FUNCTIONS[_function.name] = (*FUNCTIONS.get(_function.name, ()), _function)
 
 
-# Functions that may answer differently when they are asked again with the same arguments.
-NON_DETERMINISTIC = frozenset(
-    [
-        "CURRENT_DATE",
-        "CURRENT_ROW_TIMESTAMP",
-        "CURRENT_TIME",
-        "CURRENT_TIMESTAMP",
-        "CURRENT_WATERMARK",
-        "LOCALTIME",
-        "LOCALTIMESTAMP",
-        "NOW",
-        "PROCTIME",
-        "RAND",
-        "RAND_INTEGER",
-        "UUID",
-    ]
-)
-
-
 def is_deterministic(expr: Expr) -> bool:
     return not any(
         isinstance(e, Call)
-        and (
-            e.function in NON_DETERMINISTIC or (e.function == "UNIX_TIMESTAMP" and not e.arguments)
-        )
+        and e.function in NON_DETERMINISTIC
+        and not (e.function == "UNIX_TIMESTAMP" and e.arguments)
         for e in walk(expr)
     )
