@@ -25,6 +25,7 @@ with that sum: the columns of a query after `>` and the plan, or after `!` the e
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -219,22 +220,16 @@ TRANSPARENT = {
     # The half of a two-phase aggregate that keeps no result; the other half is the aggregate.
     *("LocalGroupAggregate", "LocalWindowAggregate"),
 }
-NAMES = {
-    "GlobalWindowAggregate": "WindowAggregate",
-    "GlobalGroupAggregate": "GroupAggregate",
-    # Flink makes a deduplication of a rank only when it builds the operators.
-    "Deduplicate": "Rank",
-}
-# Flink draws the window of these into them, unless something stands between.
-WINDOWED = {"WindowAggregate", "WindowJoin", "WindowRank", "WindowDeduplicate"}
+NAMES = {"GlobalWindowAggregate": "WindowAggregate", "GlobalGroupAggregate": "GroupAggregate"}
 # What is compared of an operator besides its mode.
 FACTS: Mapping[str, tuple[str, ...]] = {
     "TableSourceScan": ("table",),
     "Sink": ("table", "upsertMaterialize"),
-    "Join": ("joinType",),
+    "Join": ("joinType", "leftInputSpec", "rightInputSpec"),
     "IntervalJoin": ("joinType",),
     "TemporalJoin": ("joinType",),
     "WindowJoin": ("joinType",),
+    "Rank": ("strategy", "rankType", "rankRange"),
 }
 _LINE = re.compile(
     r"(?P<indent>(?:[: ] {2})*(?:[:+]- )?)(?P<name>\w+)(?:\((?P<rest>.*)\))?", re.DOTALL
@@ -320,7 +315,7 @@ def _build(rows: list[_Row], begin: int, end: int, depth: int) -> list[Tree]:
             made += below
         elif row.name == "Union":
             made.append(_union(row, below))
-        elif row.name in WINDOWED:
+        elif row.name == "WindowAggregate":
             made.append(Tree(row.name, row.mode, row.facts, tuple(map(_without_window, below))))
         else:
             made.append(Tree(row.name, row.mode, row.facts, tuple(below)))
@@ -328,9 +323,12 @@ def _build(rows: list[_Row], begin: int, end: int, depth: int) -> list[Tree]:
 
 
 def _without_window(tree: Tree) -> Tree:
-    if tree.name == "Expand":  # GROUPING SETS
-        return Tree(tree.name, tree.mode, tree.facts, tuple(map(_without_window, tree.inputs)))
-    return tree.inputs[0] if tree.name == "WindowTableFunction" else tree
+    """Flink draws a window into the aggregate above it where nothing stands between; we always write both."""
+    if tree.name == "WindowTableFunction":
+        return tree.inputs[0]
+    if tree.name == "Expand":
+        return dataclasses.replace(tree, inputs=tuple(map(_without_window, tree.inputs)))
+    return tree
 
 
 def _union(row: _Row, parts: list[Tree]) -> Tree:

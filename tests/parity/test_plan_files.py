@@ -96,9 +96,8 @@ changelogMode=[I,UB,UA], stateTtlHints=[[[STATE_TTL options:{LEFT=1d}]]])
       :  +- TableSourceScan(table=[[default_catalog, default_database, t, watermark=[ts]]], changelogMode=[I])
       +- GlobalWindowAggregate(groupBy=[k], changelogMode=[I])
          +- LocalWindowAggregate(groupBy=[k], changelogMode=[I])
-            +- WindowTableFunction(window=[w], changelogMode=[I,UA,D])
-               +- DropUpdateBefore(changelogMode=[I,UA,D])
-                  +- TableSourceScan(table=[s], changelogMode=[I,UB,UA,D])
+            +- DropUpdateBefore(changelogMode=[I,UA,D])
+               +- TableSourceScan(table=[s], changelogMode=[I,UB,UA,D])
 
 Sink(table=[p])
 +- Union(all=[true], changelogMode=[I])
@@ -112,7 +111,11 @@ Sink(table=[p])
 
 
 def test_a_plan_is_the_tree_of_its_stateful_operators() -> None:
-    join = (("joinType", "InnerJoin"),)
+    join = (
+        ("joinType", "InnerJoin"),
+        ("leftInputSpec", "NoUniqueKey"),
+        ("rightInputSpec", "HasUniqueKey"),
+    )
     scan = Tree("TableSourceScan", "[I,UB,UA,D]", (("table", "s"),))
     dropped = Tree("DropUpdateBefore", "[I,UA,D]", (), (scan,))
     left = Tree("TableSourceScan", "[I]", (("table", "t"),))
