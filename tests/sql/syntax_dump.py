@@ -8,6 +8,9 @@ from dataclasses import fields
 from tidemill.sql import ast
 from tidemill.types import SqlType
 
+# Fields that tell "no" from "nothing was said".
+_NO_IS_AN_ANSWER = ("enforced", "cascade", "nulls_first")
+
 
 def children(node: ast.Node) -> Iterator[ast.Node]:
     """The nodes directly below one, in the order of its fields."""
@@ -40,11 +43,11 @@ def dump(node: ast.Node, indent: int = 0) -> str:
     below: list[str] = []
     for f in fields(node):
         value = getattr(node, f.name)
-        if f.name == "span" or f.name.endswith("_span") or value is None or value == ():
+        if f.name == "span" or f.name.endswith(("_span", "_spans")) or value in (None, ()):
             continue
         if value is False:
-            if f.name == "enforced":
-                head.append("not-enforced")
+            if f.name in _NO_IS_AN_ANSWER:
+                head.append(f"not-{f.name}")
         elif _is_block(value):
             below.append(f"{pad}  {f.name}:\n{dump(value, indent + 2)}")
         elif isinstance(value, tuple) and value and all(map(_is_block, value)):
@@ -91,7 +94,7 @@ def inline(value: object) -> str:
             return f"({operator} {inline(operand)})"
         case ast.Option(key=key, value=text):
             return f"{key!r}={text!r}"
-        case ast.Query() | ast.Relation() | ast.Select():
+        case ast.Query() | ast.QueryBody() | ast.Relation():
             return "{" + " ".join(dump(value).split()) + "}"
         case ast.Node():
             return _inline_node(value)
@@ -108,9 +111,12 @@ def _inline_node(node: ast.Node) -> str:
     shown = []
     for f in fields(node):
         value = getattr(node, f.name)
-        if f.name == "span" or f.name.endswith("_span") or value in (None, False, ()):
+        if f.name == "span" or f.name.endswith(("_span", "_spans")) or value in (None, ()):
             continue
-        if value is True:
+        if value is False:
+            if f.name in _NO_IS_AN_ANSWER:
+                shown.append(f"not-{f.name}")
+        elif value is True:
             shown.append(f.name)
         elif f.name in ("name", "operand", "arguments", "items", "text", "test", "kind") and not (
             isinstance(node, ast.Case)

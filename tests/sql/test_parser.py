@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from syntax_dump import dump, inline
+from corpus import cases, expressions, texts
+from syntax_dump import dump, inline, walk
 
 from harness.datadriven import Case, check
 from tidemill.errors import ScriptError, Source
 from tidemill.sql import ast, parse_expression, parse_script
-from tidemill.sql.dialects import DIALECTS
+from tidemill.sql.dialects import DIALECTS, Dialect
 
 DATA = sorted((Path(__file__).parent / "data").glob("*.txt"))
 
@@ -23,6 +24,9 @@ def evaluate(case: Case) -> str:
         match case.command:
             case "script":
                 return dump(parse_script(source, variables, dialect))
+            case "statements":
+                lines = case.input.split("\n")
+                return "\n".join(statement_of(line, dialect) for line in lines)
             case "expressions":
                 lines = case.input.split("\n")
                 return "\n".join(
@@ -35,10 +39,15 @@ def evaluate(case: Case) -> str:
                 statements = parse_script(source, variables, dialect).statements
                 return ", ".join(type(s).__name__ for s in statements)
             case "errors":
-                return "\n".join(map(message_of, case.input.split("\n")))
+                return "\n".join(message_of(line, dialect) for line in case.input.split("\n"))
     except ScriptError as error:
         return str(error)
     raise ValueError(f"{case.place}: unknown command {case.command}")
+
+
+def statement_of(text: str, dialect: Dialect) -> str:
+    (statement,) = parse_script(Source("s", text), None, dialect).statements
+    return inline(statement)
 
 
 def type_of(text: str) -> str:
@@ -53,10 +62,10 @@ def type_of(text: str) -> str:
     return f"{text}: {column.type}"
 
 
-def message_of(text: str) -> str:
+def message_of(text: str, dialect: Dialect) -> str:
     """One line for a statement that must fail: what is marked, code, message and hint."""
     try:
-        parse_script(Source("t", text))
+        parse_script(Source("t", text), None, dialect)
     except ScriptError as error:
         shown = []
         for d in error.diagnostics:
@@ -69,3 +78,20 @@ def message_of(text: str) -> str:
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.stem)
 def test_cases(path: Path) -> None:
     check(path, evaluate)
+
+
+def statements_of(case: Case) -> list[ast.Statement]:
+    scripts = (parse_script(Source("s", text), None, dialect) for text, dialect in texts(case))
+    return [statement for script in scripts for statement in script.statements]
+
+
+def test_the_corpus_covers_the_language() -> None:
+    """Statements besides those of the manuals, and every node of the tree among them."""
+    ours = [c for c in cases("script", "accept", "statements") if c.path.stem != "manuals"]
+    trees: list[ast.Node] = [statement for case in ours for statement in statements_of(case)]
+    assert len(trees) >= 400
+    trees += [parse_expression(Source("e", text)) for text in expressions()]
+    seen = {type(node) for tree in trees for node in walk(tree)}
+    nodes = {n for n in vars(ast).values() if isinstance(n, type) and issubclass(n, ast.Node)}
+    abstract = {base for node in nodes for base in node.__bases__} | {ast.Script}
+    assert nodes - abstract <= seen, [n.__name__ for n in nodes - abstract - seen]

@@ -56,6 +56,10 @@ def _is_clause_word(node: ast.Expression) -> bool:
         return len(node.items) == 1
     if isinstance(node, ast.FunctionCall):  # in FROM only, and with a table for an argument
         return str(node.name) == "UNNEST" or any(isinstance(a, PARTS) for a in node.arguments)
+    if isinstance(
+        node, ast.TemporalLiteral
+    ):  # the cast of TIMESTAMP WITH LOCAL TIME ZONE '…' has no words
+        return "ZONE" in node.span.text
     if isinstance(node, ast.StringLiteral):
         return "'" not in node.span.text
     return isinstance(node, ast.IntervalLiteral) and not node.span.text.upper().startswith(

@@ -7,7 +7,7 @@ mistakes found so far. Law: a mistake is reported once, at the token where the r
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from tidemill.errors import Diagnostic, Source, Span, nearest
@@ -52,6 +52,12 @@ STRUCTURE = word_set(
     """
 ) | frozenset(_CLAUSES)
 _COLUMN_WORDS = ("METADATA", "VIRTUAL", "COMMENT", "PRIMARY", "CONSTRAINT", "NOT", "ENFORCED")
+
+_COLUMN_SLIPS = {
+    "DEFAULT": "a column has no default value: give it in the INSERT",
+    "FROM": "write METADATA FROM 'key' VIRTUAL, in this order",
+    "NOT": "write NOT NULL directly behind the type",
+}
 
 # What people type who come from another language, and what to write instead.
 _SLIPS = {
@@ -165,9 +171,10 @@ class Cursor:
     def _misspelt_clause(self) -> tuple[Token, str] | None:
         """A word just before, read as an alias, that was meant as a keyword: `SELECT a FORM t`."""
         for token in (self.tokens[self.at - 1] if self.at else None, self.token):
-            if token is None or token.kind != "word" or token.key in RESERVED or len(token.key) < 4:
+            if token is None or token.kind != "word" or token.key in RESERVED or len(token.key) < 3:
                 continue
-            if found := difflib.get_close_matches(token.key, _CLAUSES, n=1, cutoff=0.7):
+            likeness = 0.8 if len(token.key) == 3 else 0.7
+            if found := difflib.get_close_matches(token.key, _CLAUSES, n=1, cutoff=likeness):
                 return token, found[0]
         return None
 
@@ -208,13 +215,11 @@ class Cursor:
 
     def _fail_identifier(self, what: str) -> Abandoned:
         token, following = self.token, self._peek()
-        if token.kind == "word" and token.key not in STRUCTURE:
-            return self._fail(
-                "SQL-014",
-                f"'{token.value}' is a reserved word",
-                self._token_span(token),
-                f"as a name it needs back quotes: `{token.value}`",
-            )
+        clause = token.key in STRUCTURE
+        if token.key in ("ORDER", "GROUP"):  # favourite names of tables
+            clause = following.key == "BY"
+        if token.kind == "word" and not clause:
+            return self._fail_reserved(token)
         hint = None
         if token.kind == "number" and following.kind == "word" and following.start == token.end:
             name = self.source.text[token.start : following.end]
@@ -224,6 +229,14 @@ class Cursor:
         elif self.at and self.tokens[self.at - 1].key == ",":
             hint = "remove the comma, or write what should follow it"
         return self._fail_expected(what, hint)
+
+    def _fail_reserved(self, token: Token) -> Abandoned:
+        return self._fail(
+            "SQL-014",
+            f"'{token.value}' is a reserved word",
+            self._token_span(token),
+            f"as a name it needs back quotes: `{token.value}`",
+        )
 
     def _parse_qualified_name(self, what: str) -> ast.QualifiedName:
         parts = [self._parse_identifier(what)]
@@ -235,11 +248,41 @@ class Cursor:
         self, what: str, hint: str | None = None
     ) -> tuple[ast.Identifier, ...]:
         self._expect("(", hint=hint)
-        names = [self._parse_identifier(what)]
-        while self._accept(","):
-            names.append(self._parse_identifier(what))
+        names = self._parse_list(lambda: self._parse_identifier(what))
         self._expect(")")
-        return tuple(names)
+        return names
+
+    def _parse_list(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        """One item, or several with commas between them."""
+        items = [parse()]
+        while self._accept(","):
+            items.append(parse())
+        return tuple(items)
+
+    def _parse_bracketed(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        """One item, or several in parentheses."""
+        if not self._accept("("):
+            return (parse(),)
+        items = self._parse_list(parse)
+        self._expect(")")
+        return items
+
+    def _parse_choice(
+        self, choices: Iterable[str], what: str | None = None, hint: str | None = None
+    ) -> str:
+        """One of several words, with did-you-mean; a choice may have more than one word."""
+        listed = tuple(choices)
+        for choice in listed:
+            if self._accept(*choice.split()):
+                return choice
+        meant = None
+        if self.token.kind == "word":
+            meant = nearest(self.token.key, listed) or nearest(
+                f"{self.token.key} {self._peek().key}", listed
+            )
+        raise self._fail_expected(
+            what or one_of(listed), f"did you mean '{meant}'?" if meant else hint
+        )
 
     def _is_identifier(self, token: Token) -> bool:
         return token.kind == "name" or (token.kind == "word" and token.key not in RESERVED)
@@ -289,12 +332,18 @@ class Cursor:
                 self._token_span(opening),
                 "this parenthesis is not closed",
             )
-        hint = None
-        if token.key in STRUCTURE:
+        hint = _COLUMN_SLIPS.get(token.key)
+        if hint is None and token.key in STRUCTURE:
             hint = "close the list with ) first"
-        elif token.kind == "word" and (meant := nearest(token.key, _COLUMN_WORDS)):
+        elif hint is None and token.kind == "word" and (meant := nearest(token.key, _COLUMN_WORDS)):
             hint = f"did you mean '{meant}'?"
         raise self._fail_expected(f"{also} or ')'", hint)
+
+
+def one_of(choices: Sequence[str]) -> str:
+    """A, B or C"""
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def describe(token: Token) -> str:

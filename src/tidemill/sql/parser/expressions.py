@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NoReturn, TypeVar
 
+from tidemill import types
 from tidemill.errors import nearest
 from tidemill.sql import ast, grammar
 from tidemill.sql.lexer import RESERVED, Token
@@ -58,10 +59,7 @@ class ExpressionParser(TypeParser, ABC):
         """The larger query that starts with one in parentheses, which is read already."""
 
     def _parse_expression_list(self) -> tuple[ast.Expression, ...]:
-        items = [self._parse_expression()]
-        while self._accept(","):
-            items.append(self._parse_expression())
-        return tuple(items)
+        return self._parse_list(self._parse_expression)
 
     def _parse_expression(self, floor: int = 0) -> ast.Expression:
         """An operand and all operators behind it that bind at least as tightly as `floor`."""
@@ -318,11 +316,28 @@ class ExpressionParser(TypeParser, ABC):
 
     def _parse_temporal(self) -> ast.Expression | None:
         """DATE '…'; None when the word is the function of that name."""
+        if self._is("TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE"):
+            return self._parse_local_timestamp()
         if self._peek().kind != "text":
             return None
         token = self._advance()
         text = self._advance().value
         return ast.TemporalLiteral(self._span(token.start), ast.TemporalKind(token.key), text)
+
+    def _parse_local_timestamp(self) -> ast.Expression:
+        """TIMESTAMP WITH LOCAL TIME ZONE '…': the timestamp, cast; its precision follows from its digits."""
+        start = self.token.start
+        self._expect("TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE")
+        text = self._expect_text("a timestamp").value
+        span = self._span(start)
+        literal = ast.TemporalLiteral(span, ast.TemporalKind.TIMESTAMP, text)
+        digits = len(text.rpartition(".")[2]) if "." in text else 0
+        return ast.Cast(span, literal, types.TimestampLtzType(True, min(digits, 9)), span)
+
+    def _refuse_local_timestamp(self) -> ast.Expression | None:
+        if self._peek().kind != "text":
+            return None
+        raise self._fail_expected("an expression", "write TIMESTAMP WITH LOCAL TIME ZONE '…'")
 
     def _parse_interval(self) -> ast.Expression:
         """INTERVAL [+|-] '…' unit. A number or an expression in place of the text means that many units."""
@@ -393,6 +408,16 @@ class ExpressionParser(TypeParser, ABC):
             )
         return ast.MapConstructor(span, items)
 
+    def _parse_match_call(self) -> ast.Expression | None:
+        """RUNNING f(x), FINAL f(x) in MATCH_RECOGNIZE; the word is the call's form. None for a plain name."""
+        if self._peek(2).key != "(" or self._peek().kind != "word":
+            return None
+        word = self._advance()
+        call = self._parse_operand()
+        if not isinstance(call, ast.FunctionCall) or call.form is not None:
+            raise self._fail("SQL-010", f"{word.key} goes with a plain call", call.span)
+        return replace(call, span=self._span(word.start), form=word.key)
+
     def _refuse_operand(self) -> NoReturn:
         raise self._fail_unsupported(self.token.key, self._token_span(self.token))
 
@@ -446,6 +471,8 @@ class ExpressionParser(TypeParser, ABC):
             self._advance()
             value = self._parse_argument(in_table)
             return ast.NamedArgument(self._span(start), name, value)
+        if self.token.kind == "word" and self._peek().key == "=>":
+            raise self._fail_reserved(self.token)
         if self._is("DEFAULT"):
             raise self._fail_unsupported("DEFAULT as an argument", self._token_span(self.token))
         if self._is("TABLE") and self._peek().key != "(":
@@ -479,16 +506,6 @@ class ExpressionParser(TypeParser, ABC):
             self._expect("BY")
             order_by = self._parse_bracketed(self._parse_order_item)
         return ast.TableArgument(self._span(start), relation, partition_by, order_by)
-
-    def _parse_bracketed(self, parse: Callable[[], T]) -> tuple[T, ...]:
-        """One item, or several in parentheses."""
-        if not self._accept("("):
-            return (parse(),)
-        items = [parse()]
-        while self._accept(","):
-            items.append(parse())
-        self._expect(")")
-        return tuple(items)
 
     def _parse_null_treatment(self) -> str | None:
         for word in ("IGNORE", "RESPECT"):
@@ -531,10 +548,7 @@ class ExpressionParser(TypeParser, ABC):
         if not self._accept("ORDER"):
             return ()
         self._expect("BY")
-        items = [self._parse_order_item()]
-        while self._accept(","):
-            items.append(self._parse_order_item())
-        return tuple(items)
+        return self._parse_list(self._parse_order_item)
 
     def _parse_order_item(self) -> ast.OrderItem:
         expression = self._parse_expression()
@@ -776,6 +790,7 @@ _OPERAND_WORDS: dict[str, Callable[[ExpressionParser], ast.Expression | None]] =
     "DATE": ExpressionParser._parse_temporal,
     "TIME": ExpressionParser._parse_temporal,
     "TIMESTAMP": ExpressionParser._parse_temporal,
+    "TIMESTAMP_LTZ": ExpressionParser._refuse_local_timestamp,
     "INTERVAL": ExpressionParser._parse_interval,
     "CASE": ExpressionParser._parse_case,
     "CAST": ExpressionParser._parse_cast,
@@ -786,8 +801,8 @@ _OPERAND_WORDS: dict[str, Callable[[ExpressionParser], ast.Expression | None]] =
     "MULTISET": ExpressionParser._refuse_operand,
     "PERIOD": ExpressionParser._refuse_operand,
     "CURSOR": ExpressionParser._refuse_operand,
-    "CLASSIFIER": ExpressionParser._refuse_operand,
-    "MATCH_NUMBER": ExpressionParser._refuse_operand,
+    "RUNNING": ExpressionParser._parse_match_call,
+    "FINAL": ExpressionParser._parse_match_call,
 }
 
 _SPECIAL_CALLS: dict[str, Callable[[ExpressionParser, ast.QualifiedName], ast.FunctionCall]] = {

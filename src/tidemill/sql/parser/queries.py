@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain, combinations
 
 from tidemill.errors import Span
 from tidemill.sql import ast
@@ -11,7 +12,38 @@ from tidemill.sql.lexer import Token
 from tidemill.sql.parser.cursor import QUERY_STARTS, describe
 from tidemill.sql.parser.expressions import QUERY_CONTINUES, ExpressionParser
 
+_BEFORE_THE_ALIAS = {
+    "FOR SYSTEM_TIME": "write table FOR SYSTEM_TIME AS OF time AS alias, in this order",
+    "MATCH_RECOGNIZE": "write table MATCH_RECOGNIZE (…) AS alias, in this order",
+    "/*+": "a hint stands directly behind the table's name",
+}
+_MATCH_ORDER = (
+    "clauses come in this order: PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH SKIP, PATTERN, "
+    "WITHIN, SUBSET, DEFINE"
+)
+_SELECT_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY")
+_TAIL_CLAUSES = ("ORDER", "LIMIT", "OFFSET", "FETCH")
+_CLAUSE_NAMES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY"}
 _JOIN_STARTS = frozenset({"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"})
+
+
+# Each further column doubles the sets that are written out.
+_MAX_CUBE = 8
+
+
+def _written_out(grouping: ast.GroupingSet) -> list[tuple[ast.Expression, ...]]:
+    """The sets that CUBE or ROLLUP stands for, the largest first."""
+    parts = grouping.sets
+    if grouping.kind == "GROUPING SETS":
+        return list(parts)
+    if grouping.kind == "ROLLUP":
+        chosen: Iterable[Iterable[tuple[ast.Expression, ...]]] = (
+            parts[:count] for count in range(len(parts), -1, -1)
+        )
+    else:
+        sizes = range(len(parts), -1, -1)
+        chosen = chain.from_iterable(combinations(parts, size) for size in sizes)
+    return [tuple(chain.from_iterable(some)) for some in chosen]
 
 
 class QueryParser(ExpressionParser):
@@ -25,9 +57,7 @@ class QueryParser(ExpressionParser):
         if self._accept("WITH"):
             if self._is("RECURSIVE"):
                 raise self._fail_unsupported("WITH RECURSIVE", self._token_span(self.token))
-            common_tables.append(self._parse_common_table())
-            while self._accept(","):
-                common_tables.append(self._parse_common_table())
+            common_tables += self._parse_list(self._parse_common_table)
         query = self._parse_query_tail(start, tuple(common_tables), self._parse_body(None))
         self._leave()
         return query
@@ -70,6 +100,7 @@ class QueryParser(ExpressionParser):
             if not self._accept("ROWS"):
                 self._expect("ROW")
             self._expect("ONLY")
+        self._refuse_late_clause(_SELECT_CLAUSES, _TAIL_CLAUSES)
         return ast.Query(self._span(start), body, common_tables, order_by, limit, offset)
 
     def _parse_row_count(self) -> ast.Expression:
@@ -105,10 +136,8 @@ class QueryParser(ExpressionParser):
         if self._is("SELECT"):
             return self._parse_select()
         if self._accept("VALUES"):
-            rows = [self._parse_values_row()]
-            while self._accept(","):
-                rows.append(self._parse_values_row())
-            return ast.Values(self._span(start), tuple(rows))
+            rows = self._parse_list(self._parse_values_row)
+            return ast.Values(self._span(start), rows)
         if self._accept("("):
             query = self._parse_query()
             self._expect(")")
@@ -154,7 +183,7 @@ class QueryParser(ExpressionParser):
             raise self._fail_expected("',' or FROM", hint)
         source = where = having = qualify = None
         group_by: tuple[ast.Expression | ast.GroupingSet, ...] | None = None
-        windows: list[tuple[ast.Identifier, ast.WindowSpecification]] = []
+        windows: tuple[tuple[ast.Identifier, ast.WindowSpecification], ...] = ()
         if self._accept("FROM"):
             source = self._parse_from()
             if self._accept("WHERE"):
@@ -165,12 +194,11 @@ class QueryParser(ExpressionParser):
             if self._accept("HAVING"):
                 having = self._parse_expression()
             if self._accept("WINDOW"):
-                windows.append(self._parse_named_window())
-                while self._accept(","):
-                    windows.append(self._parse_named_window())
+                windows = self._parse_list(self._parse_named_window)
             if self._accept("QUALIFY"):
                 qualify = self._parse_expression()
-        elif self.token.key in ("WHERE", "GROUP", "HAVING"):
+            self._refuse_late_clause(_SELECT_CLAUSES)
+        elif self.token.key in _SELECT_CLAUSES:
             raise self._fail_expected("FROM", f"{self.token.key} needs a FROM clause before it")
         return ast.Select(
             self._span(start),
@@ -180,10 +208,21 @@ class QueryParser(ExpressionParser):
             group_by,
             having,
             qualify,
-            tuple(windows),
+            windows,
             distinct,
             hints,
         )
+
+    def _refuse_late_clause(self, *clauses: tuple[str, ...]) -> None:
+        key = self.token.key
+        if any(key in some for some in clauses):
+            order = ", ".join(_CLAUSE_NAMES.get(c, c) for c in (*_SELECT_CLAUSES, *_TAIL_CLAUSES))
+            raise self._fail(
+                "SQL-019",
+                f"{_CLAUSE_NAMES.get(key, key)} stands too late, or twice",
+                self._token_span(self.token),
+                f"clauses come in this order: {order}",
+            )
 
     def _parse_select_item(self) -> ast.SelectItem:
         start = self.token.start
@@ -234,29 +273,44 @@ class QueryParser(ExpressionParser):
 
     def _parse_grouping_element(self) -> Iterable[ast.Expression | ast.GroupingSet]:
         start = self.token
-        if self._accept("GROUPING", "SETS") or start.key in ("CUBE", "ROLLUP"):
-            kind = "GROUPING SETS" if start.key == "GROUPING" else self._advance().key
-            self._expect("(")
-            sets = [self._parse_grouping_set()]
-            while self._accept(","):
-                sets.append(self._parse_grouping_set())
-            self._expect(")")
-            return (ast.GroupingSet(self._span(start.start), kind, tuple(sets)),)
+        if grouping := self._parse_grouping_sets():
+            return (grouping,)
         if self._accept("(", ")"):  # the group of all rows
             return (ast.GroupingSet(self._span(start.start), "GROUPING SETS", ((),)),)
-        expression = self._parse_expression()
-        if isinstance(expression, ast.RowConstructor) and start.key == "(":
-            return expression.items  # GROUP BY (a, b) is GROUP BY a, b
-        return (expression,)
+        return self._parse_grouping_set()  # GROUP BY (a, b) is GROUP BY a, b
+
+    def _parse_grouping_sets(self) -> ast.GroupingSet | None:
+        """GROUPING SETS (…), CUBE (…), ROLLUP (…); the first may hold the others, which are then written out."""
+        start = self.token
+        if not self._is("GROUPING", "SETS") and start.key not in ("CUBE", "ROLLUP"):
+            return None
+        self._enter()
+        kind = "GROUPING SETS" if self._accept("GROUPING", "SETS") else self._advance().key
+        sets: list[tuple[ast.Expression, ...]] = []
+        self._expect("(")
+        while True:
+            inner = self.token
+            nested = self._parse_grouping_sets()
+            if nested is None:
+                sets.append(self._parse_grouping_set())
+            elif nested.kind == "CUBE" and len(nested.sets) > _MAX_CUBE:
+                raise self._fail_unsupported(
+                    f"CUBE of more than {_MAX_CUBE} columns inside {kind}", nested.span
+                )
+            elif kind == "GROUPING SETS":
+                sets += _written_out(nested)
+            else:
+                raise self._fail_unsupported(
+                    f"{inner.key} inside {kind}", nested.span, "write the sets in full"
+                )
+            if not self._accept(","):
+                break
+        self._expect(")")
+        self._leave()
+        return ast.GroupingSet(self._span(start.start), kind, tuple(sets))
 
     def _parse_grouping_set(self) -> tuple[ast.Expression, ...]:
         start = self.token
-        if start.key in ("CUBE", "ROLLUP") or self._is("GROUPING", "SETS"):
-            raise self._fail_unsupported(
-                f"{start.key} inside another grouping",
-                self._token_span(start),
-                "write the sets in full",
-            )
         if self._accept("(", ")"):
             return ()
         expression = self._parse_expression()
@@ -289,7 +343,7 @@ class QueryParser(ExpressionParser):
             condition: ast.Expression | None = None
             using: tuple[ast.Identifier, ...] = ()
             word = self.token
-            if self._accept("ON"):
+            if not self._is("ON", "CONFLICT") and self._accept("ON"):
                 condition = self._parse_expression()
             elif self._accept("USING"):
                 using = self._parse_identifier_list("a column's name")
@@ -376,14 +430,18 @@ class QueryParser(ExpressionParser):
             raise self._fail_expected("a table", "a query in FROM stands in parentheses")
         else:
             relation = self._parse_named_table()
+        if self._is("MATCH_RECOGNIZE"):
+            relation = self._parse_match_recognize(relation)
         self._refuse_table_clause()
         relation = self._parse_table_alias(relation)
         self._refuse_table_clause()
-        if self._is("FOR", "SYSTEM_TIME"):
-            raise self._fail_expected(
-                "the next clause", "write table FOR SYSTEM_TIME AS OF time AS alias, in this order"
-            )
+        self._refuse_late_table_clause()
         return relation
+
+    def _refuse_late_table_clause(self) -> None:
+        for words, hint in _BEFORE_THE_ALIAS.items():
+            if self._is(*words.split()):
+                raise self._fail_expected("the next clause", hint)
 
     def _parse_named_table(self) -> ast.Relation:
         name = self._parse_qualified_name("a table")
@@ -400,7 +458,7 @@ class QueryParser(ExpressionParser):
 
     def _refuse_table_clause(self) -> None:
         key = self.token.key
-        if key in ("MATCH_RECOGNIZE", "TABLESAMPLE", "PIVOT") or self._is("UNPIVOT", "("):
+        if key in ("TABLESAMPLE", "PIVOT") or self._is("UNPIVOT", "("):
             raise self._fail_unsupported(key, self._token_span(self.token))
 
     def _parse_table_alias(self, relation: ast.Relation) -> ast.Relation:
@@ -410,7 +468,9 @@ class QueryParser(ExpressionParser):
         columns: tuple[ast.Identifier, ...] = ()
         if self._is("("):
             columns = self._parse_identifier_list("a column's name")
-        assert isinstance(relation, (ast.TableReference, ast.Subquery, ast.TableFunction))
+        assert isinstance(
+            relation, ast.TableReference | ast.Subquery | ast.TableFunction | ast.MatchRecognize
+        )
         return replace(
             relation, span=self._span(relation.span.start), alias=alias, column_aliases=columns
         )
@@ -440,27 +500,197 @@ class QueryParser(ExpressionParser):
         self._leave()
         return inner
 
+    # --- MATCH_RECOGNIZE ---
+
+    def _parse_match_recognize(self, table: ast.Relation) -> ast.MatchRecognize:
+        self._expect("MATCH_RECOGNIZE", "(")
+        partition_by: tuple[ast.Expression, ...] = ()
+        if self._accept("PARTITION"):
+            self._expect("BY")
+            partition_by = self._parse_expression_list()
+        order_by = self._parse_order_by()
+        measures = self._parse_list(self._parse_measure) if self._accept("MEASURES") else ()
+        rows_per_match = self._parse_rows_per_match()
+        after_match = self._parse_after_match()
+        self._expect("PATTERN", "(", hint=_MATCH_ORDER)
+        starts = self._accept("^")
+        pattern = self._parse_pattern()
+        ends = self._accept("$")
+        self._expect(")")
+        within = self._parse_within() if self._accept("WITHIN") else None
+        subsets = self._parse_list(self._parse_subset) if self._accept("SUBSET") else ()
+        self._expect("DEFINE", hint=_MATCH_ORDER)
+        definitions = self._parse_list(self._parse_definition)
+        if self.token.key in ("WITHIN", "SUBSET", "AFTER", "MEASURES", "PATTERN"):
+            raise self._fail_expected("','", _MATCH_ORDER)
+        self._expect(")")
+        return ast.MatchRecognize(
+            self._span(table.span.start),
+            table,
+            pattern,
+            definitions,
+            partition_by,
+            order_by,
+            measures,
+            rows_per_match,
+            after_match,
+            within,
+            subsets,
+            starts,
+            ends,
+        )
+
+    def _parse_measure(self) -> ast.Measure:
+        start = self.token
+        expression = self._parse_expression()
+        semantics = None
+        if isinstance(expression, ast.FunctionCall) and expression.form in ("FINAL", "RUNNING"):
+            semantics, span = expression.form, expression.span
+            if start.key == semantics:
+                span = Span(self.source, expression.name.span.start, span.end)
+            expression = replace(expression, span=span, form=None)
+        self._expect("AS", hint="every measure has a name: write expression AS name")
+        alias = self._parse_identifier("a measure's name")
+        return ast.Measure(self._span(start.start), expression, alias, semantics)
+
+    def _parse_rows_per_match(self) -> str | None:
+        if self._accept("ONE"):
+            self._expect("ROW", "PER", "MATCH")
+            return "ONE"
+        if self._accept("ALL"):
+            self._expect("ROWS", "PER", "MATCH")
+            if self.token.key in ("SHOW", "OMIT", "WITH"):
+                raise self._fail_unsupported(
+                    f"ALL ROWS PER MATCH {self.token.key}", self._token_span(self.token)
+                )
+            return "ALL"
+        return None
+
+    def _parse_after_match(self) -> str | None:
+        if not self._accept("AFTER"):
+            return None
+        self._expect("MATCH", "SKIP")
+        if self._accept("PAST"):
+            self._expect("LAST", "ROW")
+            return "PAST LAST ROW"
+        self._expect(
+            "TO", hint="write PAST LAST ROW, TO NEXT ROW, TO FIRST variable or TO LAST variable"
+        )
+        if self._accept("NEXT"):
+            self._expect("ROW")
+            return "TO NEXT ROW"
+        named = self._is_identifier(self._peek())
+        which = self._advance().key if named and self.token.key in ("FIRST", "LAST") else "LAST"
+        return f"TO {which} {self._parse_identifier('a pattern variable').name}"
+
+    def _parse_within(self) -> ast.IntervalLiteral:
+        if not self._is("INTERVAL"):
+            raise self._fail_expected(
+                "an interval after WITHIN", "write, for example, INTERVAL '1' HOUR"
+            )
+        interval = self._parse_interval()
+        if not isinstance(interval, ast.IntervalLiteral):
+            raise self._fail("SQL-010", "WITHIN takes a fixed interval", interval.span)
+        return interval
+
+    def _parse_subset(self) -> tuple[ast.Identifier, tuple[ast.Identifier, ...]]:
+        name = self._parse_identifier("a name for the variables")
+        self._expect("=", hint="write SUBSET name = (variable, …)")
+        return name, self._parse_identifier_list("a pattern variable")
+
+    def _parse_definition(self) -> tuple[ast.Identifier, ast.Expression]:
+        name = self._parse_identifier("a pattern variable")
+        self._expect("AS", hint="write DEFINE variable AS condition")
+        return name, self._parse_expression()
+
+    def _parse_pattern(self) -> ast.Pattern:
+        """Parts with `|` between them, each a sequence."""
+        self._enter()
+        start = self.token.start
+        parts = [self._parse_pattern_sequence()]
+        while self._accept("|"):
+            parts.append(self._parse_pattern_sequence())
+        self._leave()
+        return (
+            parts[0] if len(parts) == 1 else ast.PatternAlternation(self._span(start), tuple(parts))
+        )
+
+    def _parse_pattern_sequence(self) -> ast.Pattern:
+        start = self.token.start
+        parts = [self._parse_pattern_factor()]
+        while self.token.key in ("(", "{", "PERMUTE") or (
+            self._is_identifier(self.token) and not self._is("$")
+        ):
+            parts.append(self._parse_pattern_factor())
+        return parts[0] if len(parts) == 1 else ast.PatternSequence(self._span(start), tuple(parts))
+
+    def _parse_pattern_factor(self) -> ast.Pattern:
+        start = self.token.start
+        operand = self._parse_pattern_primary()
+        least, most = 0, None
+        if self._accept("*"):
+            pass
+        elif self._accept("+"):
+            least = 1
+        elif self._accept("?"):
+            most = 1
+        elif self._is("{") and self._peek().key != "-":
+            least, most = self._parse_pattern_count()
+        else:
+            return operand
+        reluctant = self._accept("?")
+        return ast.PatternRepetition(self._span(start), operand, least, most, reluctant)
+
+    def _parse_pattern_count(self) -> tuple[int, int | None]:
+        """{2}, {2,}, {,5}, {2,5}"""
+        start = self._advance().start
+        least = 0 if self._is(",") else self._parse_size()
+        most: int | None = least
+        if self._accept(","):
+            most = None if self._is("}") else self._parse_size()
+        self._expect("}", hint="write, for example, A{2}, A{2,} or A{2,5}")
+        if most is not None and (most < least or most == 0):
+            raise self._fail("SQL-010", "this repetition matches nothing", self._span(start))
+        return least, most
+
+    def _parse_pattern_primary(self) -> ast.Pattern:
+        start = self.token.start
+        if self._accept("(", ")"):
+            return ast.PatternSequence(self._span(start), ())
+        if self._accept("("):
+            inner = self._parse_pattern()
+            self._expect(")")
+            return replace(inner, span=self._span(start))
+        if self._accept("{"):
+            self._expect("-", hint="write {- pattern -} to leave rows out")
+            inner = self._parse_pattern()
+            self._expect("-", "}")
+            return ast.PatternExclusion(self._span(start), inner)
+        if self._accept("PERMUTE"):
+            self._expect("(")
+            parts = self._parse_list(self._parse_pattern)
+            self._expect(")")
+            return ast.PatternPermutation(self._span(start), parts)
+        name = self._parse_identifier("a pattern variable")
+        return ast.PatternVariable(name.span, name)
+
     # --- hints ---
 
     def _parse_hints(self) -> tuple[ast.Hint, ...]:
         """/*+ NAME('key' = 'value', …), … */ behind SELECT or a table's name."""
         if not self._accept("/*+"):
             return ()
-        hints = [self._parse_hint()]
-        while self._accept(","):
-            hints.append(self._parse_hint())
+        hints = self._parse_list(self._parse_hint)
         self._expect("*/")
-        return tuple(hints)
+        return hints
 
     def _parse_hint(self) -> ast.Hint:
         name = self._parse_identifier("a hint's name")
-        arguments: list[tuple[str | None, str]] = []
+        arguments: tuple[tuple[str | None, str], ...] = ()
         if self._accept("(") and not self._accept(")"):
-            arguments.append(self._parse_hint_argument())
-            while self._accept(","):
-                arguments.append(self._parse_hint_argument())
+            arguments = self._parse_list(self._parse_hint_argument)
             self._expect(")")
-        return ast.Hint(self._span(name.span.start), name.name.upper(), tuple(arguments))
+        return ast.Hint(self._span(name.span.start), name.name.upper(), arguments)
 
     def _parse_hint_argument(self) -> tuple[str | None, str]:
         first = self._parse_hint_word()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tidemill.errors import Span
 from tidemill.sql import ast
 from tidemill.sql.dialects import BLINK
+from tidemill.sql.lexer import Token
 from tidemill.sql.parser.queries import QueryParser
 from tidemill.sql.parser.types import TYPE_NAMES
 
@@ -14,14 +16,70 @@ _OPTION_ENDS = frozenset({"=", ",", ")", "(", ";", "..."})
 _ENFORCED_HINT = "write PRIMARY KEY (column, …) NOT ENFORCED"
 
 
+# What LIKE takes over, and how. A feature that has no entries of its own cannot be overwritten.
+_LIKE_BEHAVIOURS = ("INCLUDING", "EXCLUDING", "OVERWRITING")
+_LIKE_FEATURES = (
+    *("ALL", "CONSTRAINTS", "DISTRIBUTION", "GENERATED", "METADATA", "OPTIONS", "PARTITIONS"),
+    "WATERMARKS",
+)
+_NEVER_OVERWRITTEN = frozenset({"ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS"})
+
+TableElement = ast.ColumnDefinition | ast.WatermarkDefinition | ast.PrimaryKey
+
+
+@dataclass
+class Schema:
+    """The elements of a column list, as they are read."""
+
+    columns: list[ast.ColumnDefinition] = field(default_factory=list)
+    watermark: ast.WatermarkDefinition | None = None
+    primary_key: ast.PrimaryKey | None = None
+
+
 class TableParser(QueryParser):
+    def _parse_schema(self) -> Schema:
+        """( column | watermark | primary key, … ), or nothing at all."""
+        schema = Schema()
+        if not self._is("("):
+            return schema
+        opening = self._advance()
+        while True:
+            self._add_element(schema, self._parse_table_element())
+            if not self._parse_separator(self._starts_column):
+                break
+        self._expect_closing(opening, "','")
+        return schema
+
+    def _add_element(self, schema: Schema, element: TableElement) -> None:
+        if isinstance(element, ast.ColumnDefinition):
+            schema.columns.append(element)
+        elif isinstance(element, ast.WatermarkDefinition):
+            self._refuse_second(schema.watermark, element, "watermark")
+            schema.watermark = element
+        else:
+            self._refuse_second(schema.primary_key, element, "primary key")
+            schema.primary_key = element
+
     def _refuse_second(self, first: ast.Node | None, second: ast.Node, what: str) -> None:
         if first is not None:
             self._report("SQL-019", f"table has a second {what}", second.span, "keep one of them")
 
-    def _parse_table_element(
-        self,
-    ) -> ast.ColumnDefinition | ast.WatermarkDefinition | ast.PrimaryKey:
+    def _check_named_columns(self, schema: Schema, has_query: bool) -> None:
+        """Names without types stand alone, and only where a query gives the types."""
+        named = [c for c in schema.columns if isinstance(c, ast.NamedColumn)]
+        if not named:
+            return
+        others = len(named) < len(schema.columns) or schema.watermark or schema.primary_key
+        if not has_query:
+            hint = "write its type behind the name; only CREATE TABLE … AS SELECT takes names alone"
+        elif others:
+            hint = "list either names alone, or columns with their types"
+        else:
+            return
+        for column in named:
+            self._report("SQL-010", f"column '{column.name.name}' has no type", column.span, hint)
+
+    def _parse_table_element(self) -> TableElement:
         start = self.token
         if self._is("WATERMARK"):
             self._advance()
@@ -60,6 +118,8 @@ class TableParser(QueryParser):
             raise self._fail_expected(
                 "a type", "a column's name has one part; quote it if it holds a dot"
             )
+        if self._is(",") or self._is(")"):
+            return ast.NamedColumn(name.span, name, None)
         if self._accept("AS"):
             expression = self._parse_row_expression("a computed column")
             comment = self._parse_comment()
@@ -121,11 +181,70 @@ class TableParser(QueryParser):
             return False
         return following.key == "AS" or following.key in TYPE_NAMES
 
+    # --- clauses behind the columns ---
+
+    def _parse_distribution(self) -> ast.Distribution:
+        """BY [HASH | RANGE] (a, b) [INTO n BUCKETS] | INTO n BUCKETS, its first word being read."""
+        start = self.tokens[self.at - 1].start
+        kind = None
+        columns: tuple[ast.Identifier, ...] = ()
+        if self._accept("BY"):
+            kind = next((k for k in ("HASH", "RANGE") if self._accept(k)), None)
+            columns = self._parse_identifier_list("a column's name")
+        elif not self._is("INTO"):
+            raise self._fail_expected(
+                "BY or INTO", "write DISTRIBUTED BY (column, …) INTO 4 BUCKETS"
+            )
+        buckets = None
+        if self._accept("INTO"):
+            buckets = self._parse_size()
+            self._expect("BUCKETS")
+            if buckets == 0:
+                raise self._fail("SQL-010", "a table has one bucket at least", self._span(start))
+        return ast.Distribution(self._span(start), kind, columns, buckets)
+
+    def _parse_like(self) -> ast.TableLike:
+        """other [( INCLUDING | EXCLUDING | OVERWRITING feature … )]"""
+        table = self._parse_qualified_name("a table's name")
+        options: list[ast.LikeOption] = []
+        if self._accept("("):
+            while True:
+                option = self._parse_like_option()
+                if any(option.feature == other.feature for other in options):
+                    self._report(
+                        "SQL-019",
+                        f"{option.feature} is given twice",
+                        option.span,
+                        "keep one of them",
+                    )
+                options.append(option)
+                if self._accept(")"):
+                    break
+                if self._is(","):
+                    raise self._fail_expected(
+                        "')' or another option", "the options of LIKE have no commas between them"
+                    )
+        return ast.TableLike(self._span(table.span.start), table, tuple(options))
+
+    def _parse_like_option(self) -> ast.LikeOption:
+        start = self.token.start
+        behaviour = self._parse_choice(_LIKE_BEHAVIOURS)
+        feature = self._parse_choice(_LIKE_FEATURES)
+        span = self._span(start)
+        if behaviour == "OVERWRITING" and feature in _NEVER_OVERWRITTEN:
+            self._report(
+                "SQL-019",
+                f"{feature} cannot be overwritten",
+                span,
+                f"write INCLUDING {feature} or EXCLUDING {feature}",
+            )
+        return ast.LikeOption(span, behaviour, feature)
+
     # --- options ---
 
-    def _parse_options(self) -> tuple[ast.Option, ...]:
+    def _parse_options(self, word: str = "WITH") -> tuple[ast.Option, ...]:
         if not self._is("("):
-            raise self._fail_expected("'('", "write WITH ('key' = 'value', …)")
+            raise self._fail_expected("'('", f"write {word} ('key' = 'value', …)")
         opening = self._advance()
         options: list[ast.Option] = []
         while not self._is(")"):
@@ -134,6 +253,16 @@ class TableParser(QueryParser):
                 break
         self._expect_closing(opening, "','")
         return tuple(options)
+
+    def _parse_option_keys(self) -> tuple[Token, ...]:
+        self._expect("(", hint="write RESET ('key', …)")
+        keys: list[Token] = []
+        while not self._is(")"):
+            keys.append(self._expect_text("an option's name"))
+            if not self._parse_separator(lambda: self.token.kind == "text"):
+                break
+        self._expect(")")
+        return tuple(keys)
 
     def _parse_option(self) -> ast.Option:
         key, key_span = self._parse_option_text("name")
