@@ -18,7 +18,7 @@ from tidemill.errors import (
     script_error,
 )
 from tidemill.plan import nodes
-from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
+from tidemill.plan.binder import bind_insert, bind_query
 from tidemill.plan.explain import explain
 from tidemill.plan.modes import Modes, infer_modes
 from tidemill.plan.runnable import not_runnable
@@ -113,6 +113,9 @@ class Environment:
             )
         return found
 
+    def setting(self, key: str) -> str | None:
+        return self.texts.get(key)
+
     def with_options(self, table: Table, hint: ast.Hint) -> Table:
         raise not_yet("the hint OPTIONS", hint.span)
 
@@ -183,7 +186,7 @@ class Environment:
                 )
             case ast.QueryStatement():
                 node = bind_query(statement.query, self)
-                return self._job((nodes.Collect(with_unique_names(node)),), statement.query.span)
+                return self._job((nodes.Collect(node),), statement.query.span)
             case ast.Explain():
                 return self._explain(statement)
             case _:
@@ -231,7 +234,8 @@ class Environment:
         settled: list[nodes.Sink | nodes.Collect] = []
         modes = []
         for root in roots:
-            end, emitted = infer_modes(root, span)
+            materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
+            end, emitted = infer_modes(root, span, materialize)
             assert isinstance(end, nodes.Sink | nodes.Collect)
             settled.append(end)
             modes.append(emitted)
@@ -247,7 +251,7 @@ class Environment:
         if isinstance(query, ast.QueryStatement):
             node = bind_query(query.query, self)
             asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
-            end = nodes.Collect(with_unique_names(node), asked)
+            end = nodes.Collect(node, asked)
             inner: Job | Text | None = self._job((end,), query.span)
         else:
             inner = self.apply(query)
@@ -255,9 +259,9 @@ class Environment:
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
             )
-        pairs = zip(inner.roots, inner.modes, strict=True)
-        keys = "CHANGELOG_MODE" in statement.details
-        return Text("\n\n".join(explain(root, modes, keys) for root, modes in pairs))
+        return Text(
+            "\n\n".join(explain(r, m) for r, m in zip(inner.roots, inner.modes, strict=True))
+        )
 
 
 def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:

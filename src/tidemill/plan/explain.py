@@ -1,22 +1,20 @@
-"""Plans as text, in the shape of Flink's EXPLAIN CHANGELOG_MODE."""
+"""Plans as text, in the shape of Flink's EXPLAIN CHANGELOG_MODE, with upsert keys and time attributes besides."""
 
 from __future__ import annotations
 
+from tidemill import types as t
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
-from tidemill.types import TimeAttribute, time_attribute
 
 
-def explain(root: nodes.Node, modes: Modes, keys: bool = False) -> str:
-    """`keys`: also what Flink keeps to itself, the upsert keys and the time attributes of every node."""
+def explain(root: nodes.Node, modes: Modes) -> str:
     lines: list[str] = []
 
     def show(node: nodes.Node, indent: str, branch: str) -> None:
         text = node.describe()
-        mode = modes.of(node)
         if not isinstance(node, nodes.Sink):
-            more = _keys(node) + _clocks(node) if keys else ""
-            text = f"{text[:-1]}, changelogMode={mode}{more})" if text.endswith(")") else text
+            facts = [f"changelogMode={modes.of(node)}", *_keys(node), *_clocks(node)]
+            text = f"{text[:-1].removesuffix('(')}{'(' if text.endswith('()') else ', '}{', '.join(facts)})"
         lines.append(indent + branch + text)
         below = indent + ("" if not branch else "   " if branch == "+- " else ":  ")
         for i, child in enumerate(node.inputs):
@@ -26,37 +24,36 @@ def explain(root: nodes.Node, modes: Modes, keys: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _keys(node: nodes.Node) -> str:
-    found = upsert_keys(node)
-    shown = ", ".join(f"[{', '.join(key)}]" for key in found)
-    return f", upsertKeys=[{shown}]" if found else ""
-
-
-def _clocks(node: nodes.Node) -> str:
-    shown = ", ".join(f"{name} {clock.value}" for name, clock in time_attributes(node).items())
-    return f", timeAttributes=[{shown}]" if shown else ""
-
-
-def upsert_keys(node: nodes.Node) -> list[list[str]]:
-    """The keys by the names of their columns."""
-    names = [c.name for c in node.columns]
-    if isinstance(node, nodes.Sink):
+def _keys(node: nodes.Node) -> list[str]:
+    """What tells a changed row from the others; of rows that never change, nobody asks."""
+    if node.kinds.insert_only or not node.upsert_keys:
         return []
-    return sorted([names[i] for i in sorted(key)] for key in node.upsert_keys)
+    names = [c.name for c in node.columns]
+    keys = sorted(sorted(key) for key in node.upsert_keys)
+    shown = ", ".join("[" + ", ".join(names[c] for c in key) + "]" for key in keys)
+    return [f"upsertKeys=[{shown}]"]
 
 
-def time_attributes(node: nodes.Node) -> dict[str, TimeAttribute]:
-    found = ((c.name, time_attribute(c.type)) for c in node.columns)
-    return {name: clock for name, clock in found if clock is not None}
+def _clocks(node: nodes.Node) -> list[str]:
+    found = []
+    for attribute in t.TimeAttribute:
+        names = [c.name for c in node.columns if t.time_attribute(c.type) is attribute]
+        if names:
+            found.append(f"{attribute.value.lower()}=[{', '.join(names)}]")
+    return found
 
 
 def tree(node: nodes.Node, modes: Modes) -> dict[str, object]:
-    """A plan as nested values, for programs."""
+    """The same as nested values, for programs."""
+    names = [c.name for c in node.columns]
+    is_sink = isinstance(node, nodes.Sink)
+    keys = [] if is_sink else sorted(sorted(key) for key in node.upsert_keys)
+    clocks = {c.name: t.time_attribute(c.type) for c in node.columns}
     return {
         "operator": node.describe(),
-        "changelog_mode": [] if isinstance(node, nodes.Sink) else modes.of(node).names,
+        "changelog_mode": [] if is_sink else modes.of(node).names,
         "columns": [{"name": c.name, "type": str(c.type)} for c in node.columns],
-        "upsert_keys": upsert_keys(node),
-        "time_attributes": {name: clock.value for name, clock in time_attributes(node).items()},
+        "upsert_keys": [[names[column] for column in key] for key in keys],
+        "time_attributes": {name: clock.value for name, clock in clocks.items() if clock},
         "inputs": [tree(child, modes) for child in node.inputs],
     }
