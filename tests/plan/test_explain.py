@@ -42,7 +42,11 @@ def test_explain_changelog_mode_shows_modes_keys_and_clocks() -> None:
     (aggregate,) = [line for line in lines if "GroupAggregate" in line]
     assert aggregate.endswith("changelogMode=[I,UA], upsertKeys=[[page]])")
     clocks = explained("EXPLAIN CHANGELOG_MODE SELECT ts, seen FROM clicks")
-    assert any("rowtime=[ts]" in line for line in clocks)
+    assert any("timeAttributes=[ts ROWTIME" in line for line in clocks)
+
+
+def test_explain_alone_says_what_flink_says() -> None:
+    assert not [line for line in explained(f"EXPLAIN {INSERT}") if "upsertKeys" in line]
 
 
 def test_a_plan_as_a_tree() -> None:

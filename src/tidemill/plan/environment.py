@@ -259,9 +259,9 @@ class Environment:
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
             )
-        return Text(
-            "\n\n".join(explain(r, m) for r, m in zip(inner.roots, inner.modes, strict=True))
-        )
+        pairs = zip(inner.roots, inner.modes, strict=True)
+        keys = "CHANGELOG_MODE" in statement.details
+        return Text("\n\n".join(explain(root, modes, keys) for root, modes in pairs))
 
 
 def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:

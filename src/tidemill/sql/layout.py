@@ -36,7 +36,7 @@ class Piece:
     behind: tuple[str, ...] = ()
     """Comments behind it, up to the end of the line."""
     gap: bool = False
-    """Whether an empty line stands before it and its comments; kept where a statement begins."""
+    """Whether an empty line stands before it and its comments; kept where a statement, column or option begins."""
 
 
 def pieces_of(source: Source, tokens: Sequence[Token]) -> list[Piece]:
@@ -100,14 +100,24 @@ _BREAK = _Line(None)
 
 def _group(*parts: _Doc) -> _Doc:
     """A group of the parts. Comments at its edges stand outside of it, so that they do not break it."""
+    before, body, behind = _edges(parts)
+    return [*before, _Group(body, any(map(_must_break, body))), *behind]
+
+
+def _indented(*parts: _Doc) -> _Doc:
+    before, body, behind = _edges(parts)
+    return [_Indented([*before, *body]), *behind]
+
+
+def _edges(parts: Iterable[_Doc]) -> tuple[list[_Doc], list[_Doc], list[_Doc]]:
+    """The parts, apart from comments above the first of them and behind the last."""
     body = list(_flat_parts(parts))
     start, end = 0, len(body)
     while start < end and isinstance(body[start], _Above):
         start += 1
     while end > start and isinstance(body[end - 1], _Behind):
         end -= 1
-    inside = body[start:end]
-    return [*body[:start], _Group(inside, any(map(_must_break, inside))), *body[end:]]
+    return body[:start], body[start:end], body[end:]
 
 
 def _flat_parts(parts: Iterable[_Doc]) -> Iterator[_Doc]:
@@ -116,10 +126,6 @@ def _flat_parts(parts: Iterable[_Doc]) -> Iterator[_Doc]:
             yield from _flat_parts(part)
         else:
             yield part
-
-
-def _indented(*parts: _Doc) -> _Indented:
-    return _Indented(list(parts))
 
 
 def _must_break(doc: _Doc) -> bool:
@@ -414,6 +420,8 @@ def _table_clause(items: list[_Item]) -> _Doc:
 def _lines_of(bracket: _Bracket, entry: Callable[[list[_Item]], _Doc]) -> _Doc:
     entries: list[_Doc] = []
     for items, comma in _split(bracket.items, ","):
+        if entries and _first(items).gap:
+            entries.append(_BREAK)
         entries += [_BREAK, entry(items), *([_piece(comma)] if comma else [])]
     return _enclosed(bracket, _indented(*entries), _BREAK)
 
