@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tidemill import types as t
 from tidemill.errors import Diagnostic, ScriptError, Span, did_you_mean, script_error
+from tidemill.functions import PythonFunction
 from tidemill.plan import nodes
 from tidemill.plan.expressions import (
     AggregateCall,
@@ -25,6 +26,7 @@ from tidemill.plan.expressions import (
     walk,
 )
 from tidemill.plan.scope import Relation, Scope, cast, not_yet
+from tidemill.plan.user_functions import FindFunction, no_function
 from tidemill.sql import ast
 from tidemill.tables import check_insert, check_read
 from tidemill.tables.catalog import (
@@ -41,6 +43,12 @@ class Catalog(Protocol):
     """Where the binder looks names up."""
 
     def find(self, name: ast.QualifiedName) -> Table | View: ...
+
+    def function(self, name: ast.QualifiedName) -> PythonFunction | None: ...
+
+    def within(self, found: Table | View) -> Catalog:
+        """The same names, short ones counted from where a table or view stands."""
+        ...
 
     def warn(self, warning: Diagnostic) -> None: ...
 
@@ -172,7 +180,7 @@ class _Binder:
         raise script_error("PLAN-005", "this query cannot stand here", body.span)
 
     def _values(self, body: ast.Values) -> nodes.Node:
-        rows = [[Scope().bind(item) for item in row.items] for row in body.rows]
+        rows = [[self._scope().bind(item) for item in row.items] for row in body.rows]
         width = len(rows[0])
         for row, node in zip(rows, body.rows, strict=True):
             if len(row) != width:
@@ -218,7 +226,7 @@ class _Binder:
             raise not_yet("the WINDOW clause", body.windows[0][1].span)
         if body.source is None:
             node: nodes.Node = nodes.Values(((),), ())
-            scope = Scope()
+            scope = self._scope()
         else:
             node, scope = self._relation(body.source)
         if body.where is not None:
@@ -377,7 +385,10 @@ class _Binder:
                 raise script_error("PLAN-005", "this cannot stand in FROM", relation.span)
         node = _rename(node, relation.column_aliases, relation)
         fields = tuple(Input(c.type, i, c.name) for i, c in enumerate(node.columns))
-        return node, Scope((Relation(name or None, fields),))
+        return node, self._scope(Relation(name or None, fields))
+
+    def _scope(self, *relations: Relation) -> Scope:
+        return Scope(relations, self._catalog.function)
 
     def _table(self, reference: ast.TableReference) -> nodes.Node:
         if reference.as_of is not None:
@@ -388,11 +399,11 @@ class _Binder:
             return self._common[reference.name.parts[0].name]
         found = self._catalog.find(reference.name)
         if isinstance(found, View):
-            node = _Binder(self._catalog).query(found.query)
+            node = _Binder(self._catalog.within(found)).query(found.query)
             return _named(node, found.columns)
         for warning in check_read(found, reference.span):
             self._catalog.warn(warning)
-        return scan(found, reference.span)
+        return scan(found, reference.span, self._catalog.within(found).function)
 
 
 def _refuse_header_list(table: Table, columns: Iterable[Column], span: Span) -> None:
@@ -400,7 +411,7 @@ def _refuse_header_list(table: Table, columns: Iterable[Column], span: Span) -> 
         raise not_yet(f"the metadata 'header-list' of table '{table.name}'", span)
 
 
-def scan(table: Table, span: Span) -> nodes.Node:
+def scan(table: Table, span: Span, functions: FindFunction = no_function) -> nodes.Node:
     """A table with all its columns: what is stored, then what is computed from it."""
     schema = table.schema
     if isinstance(table.connector, UpsertKafkaTable):
@@ -411,7 +422,7 @@ def scan(table: Table, span: Span) -> nodes.Node:
     if len(stored) == len(schema.columns):
         return node
     fields = tuple(Input(c.type, i, c.name) for i, c in enumerate(node.columns))
-    scope = Scope((Relation(table.name, fields),))
+    scope = Scope((Relation(table.name, fields),), functions)
     expressions = [
         scope.bind(c.expression)
         if isinstance(c, Computed)

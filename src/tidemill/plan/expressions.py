@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from tidemill.functions import PythonFunction
 from tidemill.types import BOOLEAN, SqlType
 
 LiteralValue = bool | int | float | Decimal | str | bytes | None
@@ -38,6 +39,13 @@ class Literal(Expr):
 class Call(Expr):
     function: str
     arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class UserCall(Call):
+    """A call of a function that the script has made with CREATE FUNCTION."""
+
+    implementation: PythonFunction
 
 
 @dataclass(frozen=True)
