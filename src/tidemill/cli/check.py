@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tidemill.cli.options import pairs
+from tidemill.cli.options import pairs, pyfiles
 from tidemill.errors import Diagnostic, TidemillError
 from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.sql import parse_script, read_script
@@ -16,20 +16,25 @@ from tidemill.sql import parse_script, read_script
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@pyfiles
 @click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="Fill ${NAME}.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
 def check(
-    scripts: tuple[Path, ...], variables: tuple[str, ...], settings: tuple[str, ...], as_json: bool
+    scripts: tuple[Path, ...],
+    python_files: tuple[str, ...],
+    variables: tuple[str, ...],
+    settings: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check SCRIPTS (several files are one script) and say what is wrong with them."""
     found: list[Diagnostic] = []
     jobs = 0
     code = 0
     try:
-        environment = Environment(overrides=pairs(settings, "--set"))
+        environment = Environment(overrides=pairs(settings, "--set"), python_files=python_files)
         try:
             script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
             answers = compile_script(script, environment)

@@ -1,10 +1,21 @@
-"""Arguments of the form KEY=VALUE, shared by the commands that run or check scripts."""
+"""Options that the commands share that run or check scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import click
+
 from tidemill.errors import usage_error
+
+pyfiles = click.option(
+    "--pyfiles",
+    "python_files",
+    multiple=True,
+    metavar="PATH",
+    help="Look for Python functions here: a directory, a .py file or a .zip.",
+)
+
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.cli.options import pairs
+from tidemill.cli.options import pairs, pyfiles
 from tidemill.errors import JobError, TidemillError, display_width
 from tidemill.output import JsonLines, TableOutput
 from tidemill.plan.environment import Environment, Job, Text, compile_script
@@ -37,6 +37,7 @@ def say(text: str) -> None:
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@pyfiles
 @click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="Fill ${NAME}.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
@@ -58,6 +59,7 @@ def say(text: str) -> None:
 )
 def run(
     scripts: tuple[Path, ...],
+    python_files: tuple[str, ...],
     variables: tuple[str, ...],
     settings: tuple[str, ...],
     checkpoint: str | None,
@@ -74,7 +76,7 @@ def run(
     overrides = pairs(settings, "--set")
     script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
     # The script is checked before anything is started for it.
-    first = Environment(overrides=overrides)
+    first = Environment(overrides=overrides, python_files=python_files)
     try:
         answers = compile_script(script, first)
     finally:
@@ -90,6 +92,7 @@ def run(
             bounded=bounded,
             settings=overrides,
             conf=conf,
+            python_files=python_files,
             output=TableOutput() if output == "table" else JsonLines(),
         )
         if broker.address:
