@@ -14,7 +14,7 @@ from tidemill import JobError, Session
 pytestmark = pytest.mark.spark
 
 RATES = "RATE = 2\n\ndef doubled(x):\n    return x * RATE\n"
-PRICES = '''
+PRICES = """
 from __future__ import annotations
 import datetime, random
 from decimal import Decimal
@@ -73,7 +73,7 @@ LOCK = threading.Lock()
 def locked(x: int) -> int:
     with LOCK:
         return x
-'''
+"""
 
 
 @pytest.fixture
@@ -115,9 +115,7 @@ def test_scalar_functions_of_modules_that_workers_do_not_have(run: Any) -> None:
 
 
 def test_null_is_none_both_ways_and_functions_can_be_nested(run: Any) -> None:
-    rows = run(
-        "SELECT plus(plus(a)) AS p FROM (VALUES (1), (CAST(NULL AS INT))) AS t(a)", "plus"
-    )
+    rows = run("SELECT plus(plus(a)) AS p FROM (VALUES (1), (CAST(NULL AS INT))) AS t(a)", "plus")
     assert sorted((r["p"] for r in rows), key=str) == [3, None]
 
 
@@ -185,8 +183,8 @@ def test_a_table_with_a_function_as_a_frame(spark: Any, tmp_path: Path) -> None:
     with Session(spark, python_files=[tmp_path]) as session:
         session.execute(
             "CREATE FUNCTION f AS 'one.f' LANGUAGE PYTHON; CREATE DATABASE d;"
-            "CREATE TABLE d.g (n INT, p AS default_database.f(n)) WITH ('connector' = 'datagen', 'number-of-rows' = '1',"
-            " 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1')"
+            "CREATE TABLE d.g (n INT, p AS default_database.f(n)) WITH ('connector' = 'datagen',"
+            " 'number-of-rows' = '1', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1')"
         )
         frame = session.table("d.g")
         assert frame.columns == ["n", "p", "_kind"]

@@ -1,4 +1,4 @@
-"""Options that the commands share that run or check scripts."""
+"""What the commands that take scripts share: arguments of the form KEY=VALUE, the dialect, places of Python files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from collections.abc import Iterable
 import click
 
 from tidemill.errors import usage_error
+from tidemill.sql.dialects import DIALECTS, Dialect
 
-pyfiles = click.option(
+
+def _dialect(_: click.Context, __: click.Parameter, name: str | None) -> Dialect | None:
+    return DIALECTS[name] if name else None
+
+
+dialect_option = click.option(
+    "--dialect",
+    type=click.Choice(list(DIALECTS)),
+    callback=_dialect,
+    help="Whose SQL the scripts are written in; default: found out from each.",
+)
+
+pyfiles_option = click.option(
     "--pyfiles",
     "python_files",
     multiple=True,
     metavar="PATH",
     help="Look for Python functions here: a directory, a .py file or a .zip.",
 )
-
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.cli.options import pairs, pyfiles
+from tidemill.cli.options import dialect_option, pairs, pyfiles_option
 from tidemill.errors import JobError, TidemillError, display_width
 from tidemill.output import JsonLines, TableOutput
-from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.plan.advice import advise
+from tidemill.plan.environment import Environment, Job, Text, compile_script, require_runnable
 from tidemill.session import Session
-from tidemill.sql import parse_script, read_script
+from tidemill.sql import read_script
+from tidemill.sql.dialects import Dialect
 from tidemill.tables import with_bootstrap
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.modern import read_modern
 
 if TYPE_CHECKING:
     from tidemill.broker import Broker
@@ -37,11 +40,12 @@ def say(text: str) -> None:
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=click.Path(path_type=Path))
-@pyfiles
 @click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="Fill ${NAME}.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
 )
+@dialect_option
+@pyfiles_option
 @click.option(
     "--checkpoint", metavar="DIR", help="Keep progress and state here; the same command resumes."
 )
@@ -59,9 +63,10 @@ def say(text: str) -> None:
 )
 def run(
     scripts: tuple[Path, ...],
-    python_files: tuple[str, ...],
     variables: tuple[str, ...],
     settings: tuple[str, ...],
+    dialect: Dialect | None,
+    python_files: tuple[str, ...],
     checkpoint: str | None,
     master: str | None,
     confs: tuple[str, ...],
@@ -74,11 +79,14 @@ def run(
     Prints `ready` when the start offsets of all tables are fixed; ends when all jobs have ended, or at Ctrl-C.
     """
     overrides = pairs(settings, "--set")
-    script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
+    modern = read_modern([read_script(s) for s in scripts], pairs(variables, "--var"), dialect)
     # The script is checked before anything is started for it.
     first = Environment(overrides=overrides, python_files=python_files)
+    first.warnings += modern.to_tell
     try:
-        answers = compile_script(script, first)
+        answers = compile_script(modern.script, first)
+        require_runnable(answers)
+        first.warnings += advise(modern.script, [a for a in answers if isinstance(a, Job)])
     finally:
         for warning in first.warnings:
             say(warning.render())
@@ -106,7 +114,7 @@ def run(
             )
         name = scripts[0].stem
         try:
-            code = _run(session, session.compile(script), name)
+            code = _run(session, session.compile(modern.script), name)
         finally:
             session.close()
         broker.farewell(answers)

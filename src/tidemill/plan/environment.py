@@ -8,7 +8,7 @@ texts. Runs without a JVM, so that `tidemill check` and `tidemill run` say the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemill.errors import (
@@ -24,13 +24,15 @@ from tidemill.plan import answers, nodes
 from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
 from tidemill.plan.declarations import altered, as_select, like
 from tidemill.plan.explain import explain
-from tidemill.plan.functions import AGGREGATES, FUNCTIONS, NOT_YET
-from tidemill.plan.modes import Modes, check_runnable, infer_modes
+from tidemill.plan.functions import FUNCTIONS, NOT_YET
+from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
+from tidemill.plan.modes import Modes, infer_modes
+from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
-from tidemill.plan.tables import bind_table
+from tidemill.plan.tables import BrokenTable, bind_table
 from tidemill.plan.user_functions import make_function, python_path, refuse_jar
 from tidemill.sql import ast
-from tidemill.tables import redacted
+from tidemill.tables import check_writers, redacted, with_options
 from tidemill.tables import settings as known_settings
 from tidemill.tables.catalog import Connector, ObjectPath, Schema, Table, View
 from tidemill.tables.namespaces import Namespaces
@@ -45,6 +47,8 @@ class Job:
     settings: Mapping[str, object]
     """Typed values of the honoured keys that were set."""
     span: Span
+    not_runnable: tuple[Diagnostic, ...] = ()
+    """What the plan holds that cannot be executed yet."""
     functions: tuple[PythonFunction, ...] = ()
     """Functions of the user's that its queries call."""
 
@@ -132,6 +136,11 @@ class Environment:
     def within(self, found: Table | View) -> _Within:
         place = found.made_in if isinstance(found, View) else (found.catalog, found.database)
         return _Within(self, place)
+
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        """The table of one query, as `/*+ OPTIONS(…) */` changes it."""
+        assert table.statement is not None
+        return self._table(with_options(table.statement, hint), table.path)
 
     def warn(self, warning: Diagnostic) -> None:
         if warning not in self.warnings:
@@ -422,20 +431,33 @@ class Environment:
         self.texts[key] = value
 
     def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
+        settled: list[nodes.Sink | nodes.Collect] = []
         modes = []
         for root in roots:
-            modes.append(infer_modes(root))
-            check_runnable(root, span)
-        return Job(roots, tuple(modes), dict(self.settings), span, tuple(self._called.values()))
+            end, emitted = infer_modes(root, span)
+            assert isinstance(end, nodes.Sink | nodes.Collect)
+            settled.append(end)
+            modes.append(emitted)
+            if isinstance(end, nodes.Sink):
+                parallelism = self.settings.get("parallelism.default", 1)
+                assert isinstance(parallelism, int)
+                check_writers(end.table, emitted.of(end.input), parallelism, end.span)
+        missing = not_runnable(settled, span)
+        called = tuple(self._called.values())
+        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing, called)
 
     def _explain(self, statement: ast.Explain) -> Text:
         inner = statement.statement
-        if isinstance(inner, ast.CreateTable) and inner.query is not None:
-            answer = self.apply(inner)
-            if answer is not None:
-                self.names.remove(self.names.path(inner.name))
+        answer: Job | Text | None
+        if isinstance(inner, ast.QueryStatement):
+            node = bind_query(inner.query, self)
+            asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
+            end = nodes.Collect(with_unique_names(node), asked)
+            answer = self._job((end,), inner.span)
         else:
             answer = self.apply(inner)
+            if isinstance(inner, ast.CreateTable) and answer is not None:
+                self.names.remove(self.names.path(inner.name))
         if not isinstance(answer, Job):
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
@@ -461,6 +483,9 @@ class _Within:
 
     def within(self, found: Table | View) -> _Within:
         return self.environment.within(found)
+
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        return self.environment.with_options(table, hint)
 
     def warn(self, warning: Diagnostic) -> None:
         self.environment.warn(warning)
@@ -518,11 +543,32 @@ def compile_script(script: ast.Script, environment: Environment) -> list[Job | T
         except ScriptError as error:
             # An error without a diagnostic is the echo of one that was reported.
             problems += error.diagnostics
-            environment.names.remember_broken(statement)
+            _remember_broken(statement, error, environment)
             continue
         if answer is not None:
             found.append(answer)
     environment.names.forget_broken()
     if problems:
-        raise ScriptError(problems)
+        # A table made LIKE a broken one is broken in the same place.
+        raise ScriptError(list(dict.fromkeys(problems)))
     return found
+
+
+def require_runnable(answers: Iterable[Job | Text]) -> None:
+    """Refuse jobs that cannot be executed yet, all of them at once, before any is started."""
+    missing = [d for answer in answers if isinstance(answer, Job) for d in answer.not_runnable]
+    if missing:
+        raise ScriptError(missing)
+
+
+def _remember_broken(
+    statement: ast.Statement, error: ScriptError, environment: Environment
+) -> None:
+    """A table that failed must not make every statement that names it fail as well."""
+    names = environment.names
+    names.remember_broken(statement)
+    table = error.table if isinstance(error, BrokenTable) else None
+    if table is None or not isinstance(statement, ast.CreateTable):
+        return
+    if table.name not in names.objects(table.catalog, table.database):
+        names.put(table.path, table, statement.temporary)

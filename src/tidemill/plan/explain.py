@@ -21,3 +21,15 @@ def explain(root: nodes.Node, modes: Modes) -> str:
 
     show(root, "", "")
     return "\n".join(lines)
+
+
+def tree(node: nodes.Node, modes: Modes) -> dict[str, object]:
+    """A plan as nested values, for programs."""
+    names = [c.name for c in node.columns]
+    return {
+        "operator": node.describe(),
+        "changelog_mode": [] if isinstance(node, nodes.Sink) else modes.of(node).names,
+        "columns": [{"name": c.name, "type": str(c.type)} for c in node.columns],
+        "upsert_keys": sorted([names[i] for i in sorted(key)] for key in node.upsert_keys),
+        "inputs": [tree(child, modes) for child in node.inputs],
+    }

@@ -4,10 +4,16 @@ worth a warning about it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tidemill import types as t
-from tidemill.errors import Diagnostic, ScriptError, did_you_mean, script_error
+from tidemill.errors import (
+    Diagnostic,
+    ScriptError,
+    did_you_mean,
+    in_script_order,
+    script_error,
+)
 from tidemill.plan.expressions import Input
 from tidemill.plan.scope import Relation, Scope
 from tidemill.plan.user_functions import FindFunction, no_function
@@ -17,13 +23,23 @@ from tidemill.tables import build_table
 from tidemill.tables.catalog import (
     Column,
     Computed,
+    Connector,
     Metadata,
     ObjectPath,
     Physical,
     Schema,
     Table,
+    Unusable,
     Watermark,
 )
+
+
+@dataclass(eq=False)
+class BrokenTable(ScriptError):
+    """A table whose columns are right, and whose options or watermark are not."""
+
+    table: Table | None = None
+    """The table as far as queries over it can be checked."""
 
 
 def bind_table(
@@ -52,21 +68,23 @@ def bind_table(
     except ScriptError as error:  # the options are looked at all the same
         problems = error.diagnostics
     schema = Schema(tuple(columns), key, watermark)
+    connector: Connector = Unusable()
+    warnings: list[Diagnostic] = []
     try:
         connector, warnings = build_table(path.name, statement, schema, settings)
     except ScriptError as error:
-        raise ScriptError(problems + error.diagnostics) from None
-    if problems:
-        raise ScriptError(problems)
+        problems += error.diagnostics
     table = Table(
         path.name,
         schema,
-        connector,
+        Unusable() if problems else connector,
         statement.name.span,
         path.catalog,
         path.database,
         statement,
     )
+    if problems:
+        raise BrokenTable(in_script_order(problems), table)
     return table, warnings
 
 
@@ -162,7 +180,7 @@ def _columns(
 
 def _scope_over(columns: list[Column], table: ast.QualifiedName, functions: FindFunction) -> Scope:
     fields = tuple(Input(c.type, i, c.name) for i, c in enumerate(columns))
-    return Scope((Relation(table.parts[-1].name, fields),), functions)
+    return Scope((Relation(table.parts[-1].name, fields),), functions=functions)
 
 
 def _watermark(

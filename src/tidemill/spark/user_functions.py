@@ -100,7 +100,11 @@ class Evaluate:
             for arguments in rows:
                 found.append(call(*arguments))
         except Exception as error:
-            hint = "an argument is NULL, which is None: guard against it" if None in arguments else None
+            hint = (
+                "an argument is NULL, which is None: guard against it"
+                if None in arguments
+                else None
+            )
             raise self._failed(error, hint) from error
         return self._array(found)
 

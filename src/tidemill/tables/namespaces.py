@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from tidemill.errors import ScriptError, Span, did_you_mean, script_error
 from tidemill.functions import PythonFunction
 from tidemill.sql import ast
-from tidemill.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectPath, Table, View
+from tidemill.tables.catalog import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    ObjectPath,
+    Table,
+    Unusable,
+    View,
+)
 
 CATALOG_TYPE = "generic_in_memory"
 _MEMORY_OPTIONS = ("type", "default-database", "property-version")
@@ -493,8 +500,14 @@ class Namespaces:
             self.catalogs[catalog].databases[database] = Database(database, broken=True)
 
     def forget_broken(self) -> None:
-        """The next script starts without them."""
+        """The next script starts without them, and without tables that were kept for the sake of its other mistakes."""
         self.broken.clear()
+        for path in [p for p, what in self.temporary.items() if _is_unusable(what)]:
+            del self.temporary[path]
+        for catalog in self.catalogs.values():
+            for database in catalog.databases.values():
+                for name in [n for n, what in database.objects.items() if _is_unusable(what)]:
+                    del database.objects[name]
         for name in [n for n, c in self.catalogs.items() if c.broken]:
             del self.catalogs[name]
         for catalog in self.catalogs.values():
@@ -510,6 +523,10 @@ class Namespaces:
 
     def _is_broken(self, path: ObjectPath) -> bool:
         return path in self.broken
+
+
+def _is_unusable(what: Table | View) -> bool:
+    return isinstance(what, Table) and isinstance(what.connector, Unusable)
 
 
 __all__ = ["CATALOG_TYPE", "Catalog", "Database", "Namespaces"]
