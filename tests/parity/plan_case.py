@@ -25,6 +25,7 @@ with that sum: the columns of a query after `>` and the plan, or after `!` the e
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -315,9 +316,20 @@ def _build(rows: list[_Row], begin: int, end: int, depth: int) -> list[Tree]:
             made += below
         elif row.name == "Union":
             made.append(_union(row, below))
+        elif row.name == "WindowAggregate":
+            made.append(Tree(row.name, row.mode, row.facts, tuple(map(_without_window, below))))
         else:
             made.append(Tree(row.name, row.mode, row.facts, tuple(below)))
     return made
+
+
+def _without_window(tree: Tree) -> Tree:
+    """Flink draws a window into the aggregate above it where nothing stands between; we always write both."""
+    if tree.name == "WindowTableFunction":
+        return tree.inputs[0]
+    if tree.name == "Expand":
+        return dataclasses.replace(tree, inputs=tuple(map(_without_window, tree.inputs)))
+    return tree
 
 
 def _union(row: _Row, parts: list[Tree]) -> Tree:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tidemill import types as t
+from tidemill.changelog import RowKind
 from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
 from tidemill.functions import PythonFunction
 from tidemill.plan import nodes
@@ -63,6 +64,8 @@ class Catalog(Protocol):
 
     def warn(self, warning: Diagnostic) -> None: ...
 
+    def setting(self, key: str) -> str | None: ...
+
     def with_options(self, table: Table, hint: ast.Hint) -> Table: ...
 
 
@@ -70,7 +73,9 @@ class Catalog(Protocol):
 
 
 def bind_query(query: ast.Query, catalog: Catalog) -> Node:
-    return _finished(_Binder(catalog).query(query, top=True), query.span)
+    """A query whose result is looked at: its columns have names of their own."""
+    node = _Binder(catalog).query(query, top=True)
+    return _finished(_named(node, nodes.unique_names(c.name for c in node.columns)), query.span)
 
 
 def bind_insert(statement: ast.Insert, catalog: Catalog) -> nodes.Sink:
@@ -131,6 +136,13 @@ def _check_order(root: Node, span: Span) -> None:
                 place,
                 "use ROW_NUMBER()",
             )
+        if isinstance(node, nodes.WindowRank) and _is_proctime(node):
+            raise script_error(
+                "PLAN-070",
+                "deduplication of a window by processing time is not supported, as in Flink",
+                place,
+                "order by a rowtime attribute",
+            )
         if isinstance(node, nodes.Sort) and node.name == "Sort":
             raise script_error(
                 "PLAN-072",
@@ -144,24 +156,36 @@ def _check_order(root: Node, span: Span) -> None:
             )
         if isinstance(node, nodes.Over):
             _check_over(node, place)
+        if isinstance(node, nodes.IntervalJoin):
+            left = node.left.columns[node.left_time].type
+            right = node.right.columns[node.right_time].type
+            if not isinstance(left, type(right)):
+                raise script_error(
+                    "PLAN-079",
+                    f"an interval join needs times of one type, but these are {left} and {right}",
+                    place,
+                    "declare both as TIMESTAMP(3), or both as TIMESTAMP_LTZ(3)",
+                )
+
+
+def _is_proctime(rank: nodes.Rank) -> bool:
+    first = rank.order[0].expression.type
+    keeps_one = rank.start == rank.end == 1 and rank.number is None
+    return keeps_one and t.time_attribute(first) is t.TimeAttribute.PROCTIME
 
 
 def _check_over(node: nodes.Over, place: Span) -> None:
+    if node.calls[0].function in RANKS and not node.is_on_time:
+        hint = "write WHERE number <= 10 in the query around it: a Top-N can be ordered by anything"
+    else:
+        hint = "write ORDER BY and a time attribute, ascending"
     if len(node.order) != 1:
-        numbering = node.calls[0].function in RANKS
-        hint = "WHERE on the number makes it a Top-N, which can be ordered by anything"
         raise script_error(
-            "PLAN-070",
-            "an OVER window can only be ordered by a single time column",
-            place,
-            hint if numbering else "write ORDER BY and a time attribute",
+            "PLAN-070", "an OVER window can only be ordered by a single time column", place, hint
         )
     if node.order[0].descending:
         raise script_error(
-            "PLAN-070",
-            "an OVER window can only be ordered in ASCENDING mode",
-            place,
-            "leave DESC out",
+            "PLAN-070", "an OVER window can only be ordered in ASCENDING mode", place, hint
         )
 
 
@@ -386,12 +410,7 @@ class _Binder:
             union = nodes.Union(tuple(flat), names)
             return union if body.all else _distinct(union)
         if body.all:
-            raise script_error(
-                "PLAN-020",
-                f"{body.operator} ALL is not supported",
-                body.span,
-                f"use {body.operator}, which gives each row once",
-            )
+            return _counted_rows(body.operator, parts, names)
         left, right = parts
         width = len(left.columns)
         same = [
@@ -638,12 +657,9 @@ class _Binder:
         for subquery in found:
             assert isinstance(subquery.plan, SubqueryPlan)
             if subquery.kind != "SCALAR":
-                raise script_error(
-                    "PLAN-025",
-                    f"{subquery.kind} (SELECT …) can stand only in WHERE, alone or joined by AND",
-                    subquery.span,
-                    "write a LEFT JOIN and test the joined column, or UNION ALL two queries",
-                )
+                node, truth = self._join_truth(node, subquery, scope)
+                done = [_replaced(x, subquery, truth) for x in done]
+                continue
             plan = subquery.plan
             right = plan.node if plan.one_row else _single_value(plan)
             width = len(node.columns)
@@ -652,9 +668,52 @@ class _Binder:
             value: Expr = nodes.input_of(node, width)
             if plan.zero and plan.predicates:
                 nothing = Literal(t.BIGINT.not_null, 0)
-                value = Call(t.BIGINT.not_null, "COALESCE", (value, nothing))
+                value = Call(t.BIGINT, "COALESCE", (value, nothing))
             done = [_replaced(x, subquery, value) for x in done]
         return node, done
+
+    def _join_truth(self, node: Node, subquery: Subquery, scope: Scope) -> tuple[Node, Expr]:
+        """Join to each row whether IN or EXISTS holds for it; where they stand in a larger expression, this is a value
+        like any other, and unknown where a NULL decides."""
+        plan = subquery.plan
+        assert isinstance(plan, SubqueryPlan) and subquery.span is not None
+        if plan.predicates:
+            raise script_error(
+                "PLAN-025",
+                f"{subquery.kind} (SELECT …) that uses the row around it can stand only in WHERE, alone or with AND",
+                subquery.span,
+                "write a LEFT JOIN and test the joined column, or UNION ALL two queries",
+            )
+        width = len(node.columns)
+        if subquery.kind == "EXISTS":
+            node = nodes.Join("LEFT", node, _least_truth(plan.node), conjunction([]))
+            return node, Call(t.BOOLEAN.not_null, "IS NOT NULL", (nodes.input_of(node, width),))
+        keys = tuple(range(plan.width))
+        columns = all_inputs(plan.node)
+        count = AggregateCall(t.BIGINT.not_null, "COUNT")
+        known = AggregateCall(t.BIGINT.not_null, "COUNT", (columns[0],))
+        counted = nodes.Aggregate(plan.node, (), (count, known), ("c", "ck"))
+        node = nodes.Join("INNER", node, counted, conjunction([]))
+        truth = Literal(t.BOOLEAN.not_null, True)
+        names = (*(c.name for c in plan.columns), "i")
+        marked = nodes.Project(plan.node, (*columns[: plan.width], truth), names)
+        least = AggregateCall(truth.type, "MIN", (nodes.input_of(marked, plan.width),))
+        distinct = nodes.Aggregate(marked, keys, (least,), names)
+        same = [
+            scope.compare("=", o, Input(c.type, width + 2 + i, c.name), subquery.span)
+            for i, (o, c) in enumerate(zip(subquery.operands, plan.columns, strict=True))
+        ]
+        node = nodes.Join("LEFT", node, distinct, conjunction(same))
+        rows, keyed, found = (nodes.input_of(node, width + i) for i in (0, 1, 2 + plan.width))
+        zero, unknown = Literal(t.BIGINT.not_null, 0), Literal(t.BOOLEAN, None)
+        false = Literal(t.BOOLEAN.not_null, False)
+        is_null = [Call(t.BOOLEAN.not_null, "IS NULL", (o,)) for o in subquery.operands]
+        cases: list[Expr] = [Call(t.BOOLEAN.not_null, "=", (rows, zero)), false]
+        for test in is_null:
+            cases += [test, unknown]
+        cases += [Call(t.BOOLEAN.not_null, "IS NOT NULL", (found,)), truth]
+        cases += [Call(t.BOOLEAN.not_null, "<", (keyed, rows)), unknown, false]
+        return node, Call(t.BOOLEAN, "CASE", tuple(cases))
 
     def _outside(
         self, predicate: Expr, grouped: bool, body: ast.Select
@@ -757,7 +816,9 @@ class _Binder:
             found = _hinted(found, hint, self._catalog)
         for warning in check_read(found, reference.span):
             self._catalog.warn(warning)
-        return scan(found, versioned, self._catalog.within(found).function)
+        duplicates = (self._catalog.setting("table.exec.source.cdc-events-duplicate") or "").lower()
+        functions = self._catalog.within(found).function
+        return scan(found, reference.span, versioned, duplicates == "true", functions)
 
     def _note(self, hint: ast.Hint) -> None:
         _note_hint(hint, self._catalog)
@@ -885,7 +946,8 @@ class _Binder:
         attribute: t.TimeAttribute,
     ) -> None:
         place = join.condition.span if join.condition is not None else join.span
-        if not node.pairs:
+        equalities = (p for p in conjuncts(node.condition) if isinstance(p, Call))
+        if not any(p.function == "=" for p in equalities):
             raise script_error(
                 "PLAN-074", "a temporal join needs an equality between the two tables", place
             )
@@ -1161,9 +1223,15 @@ def _unnested(type_: t.SqlType, span: Span) -> tuple[t.Field, ...]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def scan(table: Table, versioned: bool = False, functions: FindFunction = no_function) -> Node:
+def scan(
+    table: Table,
+    span: Span,
+    versioned: bool = False,
+    duplicates: bool = False,
+    functions: FindFunction = no_function,
+) -> Node:
     """A table with all its columns: what is stored, then what is computed from it, then its clock. An upsert table
-    is completed, unless a temporal join wants its versions as they come."""
+    is completed, unless a temporal join wants its versions as they come; so are changes that may come twice."""
     schema = table.schema
     stored = tuple(c.name for c in schema.columns if not isinstance(c, Computed))
     node: Node = nodes.Scan(table, stored)
@@ -1181,10 +1249,20 @@ def scan(table: Table, versioned: bool = False, functions: FindFunction = no_fun
         at = next(i for i, c in enumerate(schema.columns) if c.name == schema.watermark.column)
         scope = Scope((Relation(table.name, all_inputs(node)),), functions=functions)
         node = nodes.WatermarkAssigner(node, at, scope.bind(schema.watermark.expression))
-    if isinstance(table.connector, UpsertKafkaTable) and not versioned:
+    mode = table.connector.source_mode
+    incomplete = not mode.insert_only and RowKind.UPDATE_BEFORE not in mode
+    twice = duplicates and RowKind.UPDATE_BEFORE in mode
+    if twice and not schema.primary_key:
+        raise script_error(
+            "PLAN-079",
+            f"'table.exec.source.cdc-events-duplicate' needs a PRIMARY KEY of table '{table.name}'",
+            span,
+            "declare PRIMARY KEY (…) NOT ENFORCED, by which a change that came twice is known",
+        )
+    if (incomplete and not versioned) or twice:
         names = [c.name for c in schema.columns]
         keys = tuple(names.index(k) for k in schema.primary_key)
-        node = nodes.ChangelogNormalize(node, keys)
+        node = nodes.ChangelogNormalize(node, keys, needed=twice)
     return node
 
 
@@ -1286,12 +1364,17 @@ def _side_by_side(left: Scope, right: Scope, width: int) -> Scope:
     return replace(left, relations=(*left.relations, *moved), common=())
 
 
-def _whether_any(node: Node) -> Node:
-    """One row if there is any, none otherwise: MIN of TRUE."""
+def _least_truth(node: Node) -> nodes.Aggregate:
+    """MIN of TRUE: NULL if there is no row."""
     truth = Literal(t.BOOLEAN.not_null, True)
     marked = nodes.Project(node, (truth,), ("i",))
     call = AggregateCall(t.BOOLEAN, "MIN", (Input(truth.type, 0, "i"),))
-    least = nodes.Aggregate(marked, (), (call,), ("m",))
+    return nodes.Aggregate(marked, (), (call,), ("m",))
+
+
+def _whether_any(node: Node) -> Node:
+    """One row if there is any, none otherwise."""
+    least = _least_truth(node)
     found = Call(t.BOOLEAN.not_null, "IS NOT NULL", (nodes.input_of(least, 0),))
     return nodes.Filter(least, found)
 
@@ -1310,6 +1393,35 @@ def _single_value(plan: SubqueryPlan) -> Node:
         [nodes.input_of(single, p) for p in places],
         [single.columns[p].name for p in places],
     )
+
+
+def _counted_rows(operator: str, sides: Sequence[Node], names: tuple[str, ...]) -> Node:
+    """INTERSECT ALL and EXCEPT ALL: count each row on both sides, and give it as often as is left."""
+    width = len(names)
+    one, none = Literal(t.BIGINT.not_null, 1), Literal(t.BIGINT, None)
+    marks = ((one, none), (none, one))
+    parts = tuple(
+        nodes.Project(side, (*all_inputs(side), *mark), (*names, "$l", "$r"))
+        for side, mark in zip(sides, marks, strict=True)
+    )
+    union = nodes.Union(parts, (*names, "$l", "$r"))
+    calls = tuple(
+        AggregateCall(t.BIGINT.not_null, "COUNT", (nodes.input_of(union, width + i),))
+        for i in (0, 1)
+    )
+    counted = nodes.Aggregate(union, tuple(range(width)), calls, (*names, "$l", "$r"))
+    left, right = nodes.input_of(counted, width), nodes.input_of(counted, width + 1)
+    times: Expr = Call(t.BIGINT.not_null, "-", (left, right))
+    if operator == "INTERSECT":
+        fewer = Call(t.BOOLEAN.not_null, "<", (left, right))
+        times = Call(t.BIGINT.not_null, "CASE", (fewer, left, right))
+    some = Call(t.BOOLEAN.not_null, ">", (times, Literal(t.BIGINT.not_null, 0)))
+    kept = nodes.Filter(counted, some)
+    row = all_inputs(kept)[:width]
+    fields = tuple(t.Field(c.name, c.type) for c in row)
+    copies = nodes.Correlate(kept, "INNER", "$REPLICATE_ROWS$", (times, *row), fields)
+    given = all_inputs(copies)[width + 2 :]
+    return nodes.Project(copies, given, names)
 
 
 def _aligned(sides: list[Node], names: tuple[str, ...], body: ast.Node) -> list[Node]:
@@ -1358,11 +1470,6 @@ def _rename(node: Node, names: tuple[ast.Identifier, ...], place: ast.Node) -> N
             "PLAN-055", f"{len(names)} names for {len(node.columns)} columns", place.span
         )
     return _named(node, tuple(n.name for n in names))
-
-
-def with_unique_names(node: Node) -> Node:
-    """What a query shows: a name that was there before gets a number, as in Flink."""
-    return _named(node, nodes.unique_names(c.name for c in node.columns))
 
 
 def _named(node: Node, names: tuple[str, ...]) -> Node:

@@ -21,7 +21,7 @@ from tidemill.errors import (
 )
 from tidemill.functions import PythonFunction
 from tidemill.plan import answers, nodes
-from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
+from tidemill.plan.binder import bind_insert, bind_query
 from tidemill.plan.declarations import altered, as_select, like
 from tidemill.plan.explain import explain
 from tidemill.plan.functions import FUNCTIONS, NOT_YET
@@ -133,6 +133,9 @@ class Environment:
             self._called[f"{found.name} {found.implementation}"] = found
         return found
 
+    def setting(self, key: str) -> str | None:
+        return self.texts.get(key)
+
     def within(self, found: Table | View) -> _Within:
         place = found.made_in if isinstance(found, View) else (found.catalog, found.database)
         return _Within(self, place)
@@ -193,7 +196,7 @@ class Environment:
                 )
             case ast.QueryStatement():
                 node = bind_query(statement.query, self)
-                return self._job((nodes.Collect(with_unique_names(node)),), statement.query.span)
+                return self._job((nodes.Collect(node),), statement.query.span)
             case ast.Explain():
                 return self._explain(statement)
             case ast.AddJar():
@@ -237,7 +240,7 @@ class Environment:
 
     def _create_as_select(self, statement: ast.CreateTable) -> Job | None:
         assert statement.query is not None
-        query = with_unique_names(bind_query(statement.query, self))
+        query = bind_query(statement.query, self)
         table_of_query = as_select(statement, query.columns)
         table = self._table(table_of_query, self.names.path(statement.name))
         if not self.names.create(statement.name, table, if_not_exists=statement.if_not_exists):
@@ -414,7 +417,7 @@ class Environment:
         if isinstance(found, Table):
             return found.schema
         node = bind_query(found.query, self.within(found))
-        names = found.columns or tuple(c.name for c in with_unique_names(node).columns)
+        names = found.columns or tuple(c.name for c in node.columns)
         return answers.view_schema(names, node.columns)
 
     def _set(self, key: str, value: str, option: ast.Option | None) -> None:
@@ -434,7 +437,8 @@ class Environment:
         settled: list[nodes.Sink | nodes.Collect] = []
         modes = []
         for root in roots:
-            end, emitted = infer_modes(root, span)
+            materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
+            end, emitted = infer_modes(root, span, materialize)
             assert isinstance(end, nodes.Sink | nodes.Collect)
             settled.append(end)
             modes.append(emitted)
@@ -452,7 +456,7 @@ class Environment:
         if isinstance(inner, ast.QueryStatement):
             node = bind_query(inner.query, self)
             asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
-            end = nodes.Collect(with_unique_names(node), asked)
+            end = nodes.Collect(node, asked)
             answer = self._job((end,), inner.span)
         else:
             answer = self.apply(inner)
@@ -483,6 +487,9 @@ class _Within:
 
     def within(self, found: Table | View) -> _Within:
         return self.environment.within(found)
+
+    def setting(self, key: str) -> str | None:
+        return self.environment.setting(key)
 
     def with_options(self, table: Table, hint: ast.Hint) -> Table:
         return self.environment.with_options(table, hint)

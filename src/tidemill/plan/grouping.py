@@ -78,7 +78,7 @@ def group(
 
     time = column(window.time).index if window else 0
     # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
-    may_be_empty = not keys and window is None or any(not s for s in sets)
+    may_be_empty = window is None and (not keys or any(not s for s in sets))
     placed = tuple(_over_columns(call, column, may_be_empty) for call in calls)
     source: Node = nodes.Project(node, tuple(below), tuple(describe(e) for e in below))
     names = [*(describe(k) for k in keys), *(f"EXPR${i}" for i in range(len(calls)))]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tidemill.changelog import ChangelogMode, RowKind
+from tidemill.changelog import ALL_CHANGES, ChangelogMode, RowKind
 from tidemill.errors import Span, script_error
 from tidemill.plan import nodes
 from tidemill.plan.nodes import Node, Updates
+from tidemill.tables.builtin import PrintTable
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,11 @@ class Modes:
         return self.emitted[id(node)]
 
 
-def infer_modes(root: nodes.Sink | nodes.Collect, span: Span) -> tuple[Node, Modes]:
-    """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize)."""
+def infer_modes(
+    root: nodes.Sink | nodes.Collect, span: Span, materialize: str = "AUTO"
+) -> tuple[Node, Modes]:
+    """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize). `materialize` is
+    the setting table.exec.sink.upsert-materialize."""
     _check(root, span)
     emitted: dict[int, ChangelogMode] = {}
     for wanted in _wanted(root):
@@ -36,7 +40,7 @@ def infer_modes(root: nodes.Sink | nodes.Collect, span: Span) -> tuple[Node, Mod
     assert below is not None, "every node can send updates with the row before"
     settled: Node = root.with_inputs(below)
     if isinstance(root, nodes.Sink):
-        settled = replace(root, input=below, materialize=_must_materialize(root))
+        settled = replace(root, input=below, materialize=_must_materialize(root, materialize))
     emitted[id(settled)] = emitted[id(below)]
     return settled, Modes(emitted)
 
@@ -87,22 +91,20 @@ def _wanted(root: nodes.Sink | nodes.Collect) -> tuple[Updates, ...]:
         return root.wants
     if RowKind.UPDATE_BEFORE in root.accepts:
         return (Updates.BOTH,)
-    if root.key and not _has_key_within(root.input, root.key):
+    if root.key and root.key not in root.input.upsert_keys:
         return (Updates.BOTH,)  # rows of one sink key come and go one by one
     return (Updates.AFTER, Updates.BOTH)
 
 
-def _has_key_within(node: Node, key: frozenset[int]) -> bool:
-    return any(k <= key for k in node.upsert_keys)
-
-
-def _must_materialize(sink: nodes.Sink) -> bool:
-    return (
-        bool(sink.key)
-        and not sink.input.kinds.insert_only
-        and RowKind.UPDATE_BEFORE not in sink.accepts
-        and not _has_key_within(sink.input, sink.key)
-    )
+def _must_materialize(sink: nodes.Sink, setting: str) -> bool:
+    """Whether rows of one sink key may come from different keys of the query, out of order."""
+    if not sink.key or setting == "NONE":
+        return False
+    if setting == "FORCE":
+        return True
+    ordered = any(k <= sink.key for k in sink.input.upsert_keys)
+    takes_all = sink.accepts == ALL_CHANGES and not isinstance(sink.table.connector, PrintTable)
+    return not sink.input.kinds.insert_only and not takes_all and not ordered
 
 
 def _settle(node: Node, wanted: Updates, emitted: dict[int, ChangelogMode]) -> Node | None:
@@ -136,6 +138,6 @@ def _settle(node: Node, wanted: Updates, emitted: dict[int, ChangelogMode]) -> N
 
 def _is_needless(node: nodes.ChangelogNormalize, wanted: Updates) -> bool:
     """Whether an upsert stream may go on as it is: nobody needs the row before, and no row can leave by a condition."""
-    if wanted is Updates.BOTH or node.condition is not None:
+    if wanted is Updates.BOTH or node.condition is not None or node.needed:
         return False
     return not any(n.metadata for n in nodes.walk(node) if isinstance(n, nodes.Scan))

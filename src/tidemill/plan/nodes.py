@@ -310,7 +310,7 @@ class Project(Single):
 
     @cached_property
     def upsert_keys(self) -> Keys:
-        at = self._places(through_casts=True)
+        at = self._places()
         found: set[frozenset[int]] = set()
         for key in self.input.upsert_keys:
             if all(c in at for c in key):
@@ -322,11 +322,11 @@ class Project(Single):
         below = self.input.windows
         return below.mapped(self._places()) if below else None
 
-    def _places(self, through_casts: bool = False) -> dict[int, list[int]]:
+    def _places(self) -> dict[int, list[int]]:
         """Where each column of the input went."""
         at: dict[int, list[int]] = {}
         for i, expr in enumerate(self.expressions):
-            while through_casts and _keeps_apart(expr):
+            while _changes_nothing(expr):
                 assert isinstance(expr, Call)
                 expr = expr.arguments[0]
             if isinstance(expr, Input):
@@ -341,16 +341,10 @@ class Project(Single):
         return f"Calc(select=[{', '.join(shown)}])"
 
 
-def _keeps_apart(expr: Expr) -> bool:
-    """Whether a cast gives different results for different values."""
+def _changes_nothing(expr: Expr) -> bool:
     if not isinstance(expr, Call) or expr.function != "CAST":
         return False
-    source, target = expr.arguments[0].type, expr.type
-    if isinstance(target, t.VarCharType) and target.length == t.MAX_LENGTH:
-        return isinstance(source, (*t.INTEGER_TYPES, *t.STRING_TYPES, t.BooleanType, t.DateType))
-    if isinstance(source, t.INTEGER_TYPES) and isinstance(target, t.INTEGER_TYPES):
-        return t.INTEGER_TYPES.index(type(source)) <= t.INTEGER_TYPES.index(type(target))
-    return source.same(target)
+    return expr.arguments[0].type.same(expr.type)
 
 
 @dataclass(frozen=True)
@@ -397,6 +391,8 @@ class ChangelogNormalize(Single):
     keys: tuple[int, ...]
     condition: Expr | None = None
     """Rows that do not fulfil it are as if they had been deleted."""
+    needed: bool = False
+    """Whether changes may come twice, so that it cannot be left out."""
 
     @property
     def kinds(self) -> ChangelogMode:
@@ -545,9 +541,7 @@ class GroupWindowAggregate(Single):
 
     def _property_type(self, name: str) -> t.SqlType:
         if name == "rowtime":
-            kind = type(self.input.columns[self.time].type)
-            assert issubclass(kind, t.TIMESTAMP_TYPES)
-            return kind(False, 3, t.TimeAttribute.ROWTIME)
+            return self.input.columns[self.time].type
         if name == "proctime":
             return t.TimestampLtzType(False, 3, t.TimeAttribute.PROCTIME)
         return t.TimestampType(False, 3)
@@ -589,11 +583,9 @@ class WindowTableFunction(Single):
         bound = t.TimestampType(False, 3)
         time = self.input.columns[self.time].type
         assert isinstance(time, t.TIMESTAMP_TYPES)
-        names = unique_names(
-            [*(c.name for c in self.input.columns), "window_start", "window_end", "window_time"]
-        )
+        names = ("window_start", "window_end", "window_time")
         types = (bound, bound, replace(time, nullable=False, precision=3))
-        added = tuple(Field(n, x) for n, x in zip(names[-3:], types, strict=True))
+        added = tuple(Field(n, x) for n, x in zip(names, types, strict=True))
         return (*self.input.columns, *added)
 
     @property
@@ -605,9 +597,6 @@ class WindowTableFunction(Single):
         width = len(self.input.columns)
         start, end, time = (frozenset({width + i}) for i in range(3))
         return WindowColumns(self.window, start, end, time, frozenset(self.partition))
-
-    def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
-        return (Updates.BOTH,)
 
     def describe(self) -> str:
         by = f", partitionBy=[{_listed(self.input, self.partition)}]" if self.partition else ""
@@ -727,12 +716,14 @@ def _strategy(below: Node, partition: Iterable[int], order: Iterable[SortKey]) -
     growth = growing(below)
     # An update that can only bring its row forward needs no row before.
     forward = all(growth.get(k.column) == ("up" if k.descending else "down") for k in order)
-    keyed = bool(_containing(below.upsert_keys, partition))
-    return "UpdateFastStrategy" if keyed and forward else "RetractStrategy"
+    keys = sorted(sorted(k) for k in _containing(below.upsert_keys, partition))
+    if not keys or not forward:
+        return "RetractStrategy"
+    return f"UpdateFastStrategy[{','.join(map(str, keys[0]))}]"
 
 
 def _asked_by(strategy: str) -> tuple[Updates, ...]:
-    if strategy == "UpdateFastStrategy":
+    if strategy.startswith("UpdateFastStrategy"):
         return (Updates.AFTER, Updates.BOTH)
     return (Updates.BOTH,)
 
@@ -768,10 +759,6 @@ class Deduplicate(Single):
     last: bool
 
     @property
-    def _rowtime(self) -> bool:
-        return t.time_attribute(self.input.columns[self.time].type) is t.TimeAttribute.ROWTIME
-
-    @property
     def kinds(self) -> ChangelogMode:
         return ALL_CHANGES if self.last else INSERT_ONLY
 
@@ -783,10 +770,12 @@ class Deduplicate(Single):
         return (Updates.BOTH,)
 
     def describe(self) -> str:
-        which = "LastRow" if self.last else "FirstRow"
-        clock = "ROWTIME" if self._rowtime else "PROCTIME"
+        # As Flink's EXPLAIN has it: the first row of an order.
+        order = f"{self.input.columns[self.time].name} {'DESC' if self.last else 'ASC'}"
         return (
-            f"Deduplicate(keep=[{which}], key=[{_listed(self.input, self.keys)}], order=[{clock}])"
+            "Rank(strategy=[AppendFastStrategy], rankType=[ROW_NUMBER], rankRange=[rankStart=1, rankEnd=1],"
+            f" partitionBy=[{_listed(self.input, self.keys)}], orderBy=[{order}],"
+            f" select=[{', '.join(c.name for c in self.columns)}])"
         )
 
 
@@ -813,8 +802,11 @@ class WindowDeduplicate(Deduplicate):
 
     def describe(self) -> str:
         assert self.input.windows is not None
-        inner = super().describe().removeprefix("Deduplicate(")
-        return f"WindowDeduplicate(window=[{self.input.windows.window}], {inner}"
+        which = "LastRow" if self.last else "FirstRow"
+        return (
+            f"WindowDeduplicate(window=[{self.input.windows.window}], keep=[{which}],"
+            f" partitionKeys=[{_listed(self.input, self.keys)}], orderKey=[{self.columns[self.time].name}])"
+        )
 
 
 @dataclass(frozen=True)
@@ -1032,19 +1024,29 @@ class Join(Node):
     def _is_unique(side: Node, columns: frozenset[int]) -> bool:
         return any(k <= columns for k in side.upsert_keys)
 
+    def _spec(self, side: Node, columns: frozenset[int]) -> str:
+        """How a side's rows are remembered: one for each join key, by their own key, or as a bag."""
+        if self._is_unique(side, columns):
+            return "JoinKeyContainsUniqueKey"
+        return "HasUniqueKey" if side.upsert_keys else "NoUniqueKey"
+
     def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
         if wanted is Updates.BOTH:
             return (Updates.BOTH,)
         side, keys = (self.left, self.left_keys) if child == 0 else (self.right, self.right_keys)
-        if side.kinds.insert_only or self._is_unique(side, keys):
+        # Updates of a row stay with one join key only where the row's own key holds it.
+        if side.kinds.insert_only or _containing(side.upsert_keys, keys):
             return (Updates.AFTER,)
         return ()
 
     def describe(self) -> str:
-        return f"{self._name()}(joinType=[{_JOIN_NAMES[self.kind]}], where=[{describe(self.condition)}])"
-
-    def _name(self) -> str:
-        return type(self).__name__
+        specs = ""
+        if type(self) is Join:
+            left = self._spec(self.left, self.left_keys)
+            right = self._spec(self.right, self.right_keys)
+            specs = f", leftInputSpec=[{left}], rightInputSpec=[{right}]"
+        name = type(self).__name__
+        return f"{name}(joinType=[{_JOIN_NAMES[self.kind]}], where=[{describe(self.condition)}]{specs})"
 
 
 _JOIN_NAMES = {

@@ -61,6 +61,8 @@ def _push(node: Node) -> Node:
     if not isinstance(node, nodes.Filter):
         return node
     below, parts = node.input, conjuncts(node.condition)
+    if any(isinstance(p, Literal) and p.value is False for p in parts):
+        return nodes.Values((), below.columns)
     if not all(is_deterministic(p) for p in parts):
         return filtered(below, parts)
     match below:
@@ -575,7 +577,8 @@ def _prune_single(node: nodes.Single, wanted: tuple[int, ...]) -> Node:
             kept = nodes.WatermarkAssigner(below, at[node.column], moved(node.expression, at))
         case nodes.ChangelogNormalize():
             condition = None if node.condition is None else moved(node.condition, at)
-            kept = nodes.ChangelogNormalize(below, _columns(at, node.keys), condition)
+            keys = _columns(at, node.keys)
+            kept = replace(node, input=below, keys=keys, condition=condition)
         case nodes.Expand():
             kept = nodes.Expand(below, tuple(frozenset(_columns(at, s)) for s in node.sets))
         case nodes.WindowTableFunction():

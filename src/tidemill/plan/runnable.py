@@ -30,11 +30,17 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.Deduplicate, lambda n: "deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
     (nodes.Sort, lambda n: "LIMIT" if n.describe().startswith("Limit") else "ORDER BY"),
-    (nodes.Correlate, lambda n: "UNNEST"),
+    (nodes.Correlate, lambda n: _correlate(n)),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
     (nodes.Expand, lambda n: "GROUPING SETS"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
+
+
+def _correlate(node: Node) -> str:
+    assert isinstance(node, nodes.Correlate)
+    copies = node.function == "$REPLICATE_ROWS$"
+    return "INTERSECT ALL or EXCEPT ALL" if copies else f"table function {node.function}"
 
 
 def _join_kind(node: Node) -> str:

@@ -108,6 +108,12 @@ class Scope:
         for relation in self.relations:
             if relation.name == wanted:
                 return tuple((c.name, c) for c in relation.columns)
+        row = self._find(node.qualifier)
+        if row is not None and isinstance(row.type, t.RowType):
+            span = node.qualifier.span
+            return tuple(
+                (f.name, _fields(row, (ast.Identifier(span, f.name),))) for f in row.type.fields
+            )
         names = [r.name for r in self.relations if r.name]
         raise script_error(
             "PLAN-002",
@@ -141,14 +147,16 @@ class Scope:
                 return _fields(expr, name.parts[1:])
         found = [c for c in self.columns if c.name == parts[0]]
         if len(found) > 1:
-            owners = " and ".join(
-                f"'{r.name}'" for r in self.relations if any(c in found for c in r.columns)
-            )
+            owners = [f"'{r.name}'" for r in self.relations if any(c in found for c in r.columns)]
+            several = len(owners) > 1
             raise script_error(
                 "PLAN-004",
-                f"column '{parts[0]}' is ambiguous: {owners} have one",
+                f"column '{parts[0]}' is ambiguous"
+                + (f": {' and '.join(owners)} have one" if several else ", it stands there twice"),
                 name.span,
-                "write the table's name in front of it",
+                "write the table's name in front of it"
+                if several
+                else "give one of them another name",
             )
         return _fields(found[0], name.parts[1:]) if found else None
 
