@@ -33,6 +33,11 @@ CREATE TABLE pages (page STRING, c BIGINT, PRIMARY KEY (page) NOT ENFORCED) WITH
 CREATE TABLE counts (c BIGINT, page STRING, PRIMARY KEY (c) NOT ENFORCED) WITH (
   'connector' = 'upsert-kafka', 'topic' = 'counts', 'properties.bootstrap.servers' = 'b:9092',
   'key.format' = 'json', 'value.format' = 'json');
+CREATE TABLE versions (
+  page STRING, c BIGINT, ts TIMESTAMP(3), PRIMARY KEY (page) NOT ENFORCED, WATERMARK FOR ts AS ts
+) WITH (
+  'connector' = 'upsert-kafka', 'topic' = 'versions', 'properties.bootstrap.servers' = 'b:9092',
+  'key.format' = 'json', 'value.format' = 'json');
 CREATE TABLE shown (page STRING, x STRING) WITH ('connector' = 'print');
 """
 

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "tidemill.cli.translate:translate",
         "Write a script of another dialect as today's Flink SQL.",
     ),
+    "format": ("tidemill.cli.format:format", "Lay out scripts, comments kept."),
     "demo": ("tidemill.cli.demo:demo", "See a page-view script run on an embedded Kafka."),
     "broker": ("tidemill.cli.broker:broker", "Start, stop and look at the embedded Kafka."),
     "topic": ("tidemill.cli.topic:topic", "Create, list, write and read topics."),

@@ -17,8 +17,8 @@ from tidemill.changelog import RowKind
 from tidemill.errors import Diagnostic, Span, in_script_order
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
-from tidemill.plan.expressions import Call, Expr, UserCall, walk
-from tidemill.plan.functions import NON_DETERMINISTIC
+from tidemill.plan.expressions import Call, walk
+from tidemill.plan.functions import non_deterministic
 from tidemill.plan.modes import Modes
 from tidemill.sql import ast
 from tidemill.tables.catalog import Table
@@ -83,16 +83,69 @@ def _warning(code: str, message: str, span: Span | None, hint: str) -> Diagnosti
 _TTL = "table.exec.state.ttl"
 
 
-def _group_growth(node: nodes.Aggregate) -> str | None:
+def _names(node: nodes.Node, columns: Iterable[int]) -> str:
+    return ", ".join(node.columns[c].name for c in columns)
+
+
+def _of_group(node: nodes.Aggregate) -> str | None:
     if node.keys:
-        names = ", ".join(node.input.columns[k].name for k in node.keys)
-        return f"keeps every {names} that it has seen"
-    distinct = next((c for c in node.calls if c.distinct), None)
-    return None if distinct is None else "keeps every distinct value that it has seen"
+        return f"keeps every ({_names(node.input, node.keys)}) that it has seen"
+    if any(call.distinct for call in node.calls):
+        return "keeps every distinct value that it has seen"
+    return None
+
+
+def _of_rank(node: nodes.Rank) -> str | None:
+    if node.partition:
+        return f"keeps rows for every ({_names(node.input, node.partition)}) that it has seen"
+    return None if node.input.kinds.insert_only else "keeps every row of its input"
+
+
+def _of_over(node: nodes.Over) -> str | None:
+    if not node.is_on_time:
+        return "keeps every row of its input"
+    ends = node.frame.preceding is not None and not node.frame.rows
+    if ends or not node.partition:
+        return None
+    return (
+        f"keeps a running value for every ({_names(node.input, node.partition)}) that it has seen"
+    )
+
+
+def _of_sort(node: nodes.Sort) -> str | None:
+    cut = node.limit is not None and node.input.kinds.insert_only
+    return None if cut or node.is_on_time else "keeps every row of its input"
+
+
+def _nothing(node: nodes.Node) -> None:
+    return None
 
 
 _GROWTH: tuple[tuple[type[nodes.Node], Callable[..., str | None]], ...] = (
-    (nodes.Aggregate, _group_growth),
+    (nodes.WindowAggregate, _nothing),
+    (nodes.Aggregate, _of_group),
+    (nodes.WindowJoin, _nothing),
+    (nodes.IntervalJoin, _nothing),
+    (
+        nodes.TemporalJoin,
+        lambda n: (
+            f"keeps the versions of every ({_names(n.right, sorted(n.right_keys))}) of its right side"
+        ),
+    ),
+    (nodes.Join, lambda n: "keeps every row of both sides"),
+    (
+        nodes.ChangelogNormalize,
+        lambda n: f"keeps the last row of every ({_names(n, n.keys)}) that it has seen",
+    ),
+    (nodes.WindowDeduplicate, _nothing),
+    (
+        nodes.Deduplicate,
+        lambda n: f"keeps every ({_names(n.input, n.keys)}) that it has seen",
+    ),
+    (nodes.WindowRank, _nothing),
+    (nodes.Rank, _of_rank),
+    (nodes.Over, _of_over),
+    (nodes.Sort, _of_sort),
 )
 """What a kind of operator keeps for ever, the most special kind first; None: nothing that grows."""
 
@@ -107,7 +160,7 @@ def _growing_state(plan: _Plan) -> Iterator[Diagnostic]:
         return
     for node in plan.nodes:
         why = _growth(node)
-        if why and not _is_bounded(node):
+        if why and not _is_bounded(node) and not _is_over_one_row(node):
             yield _warning(
                 "ADV-001",
                 f"the state of {node.describe()} grows without bound: it {why}",
@@ -121,15 +174,46 @@ def _is_bounded(node: nodes.Node) -> bool:
     return all(scan.table.connector.is_bounded for scan in scans)
 
 
+def _is_over_one_row(node: nodes.Node) -> bool:
+    """A key without columns: whatever changes is the same row."""
+    return all(frozenset() in child.upsert_keys for child in node.inputs)
+
+
 # --- time ----------------------------------------------------------------------------------------
+
+
+_WATERMARK_FUNCTIONS = ("CURRENT_WATERMARK", "SOURCE_WATERMARK")
+
+
+def _clock(node: nodes.Node) -> t.SqlType | None:
+    """The type of the column by which a node works in time; None for nodes that do not."""
+    match node:
+        case nodes.WindowTableFunction(input=below, time=time):
+            return below.columns[time].type
+        case nodes.GroupWindowAggregate(input=below, time=time):
+            return below.columns[time].type
+        case nodes.Deduplicate(input=below, time=time):
+            return below.columns[time].type
+        case (
+            nodes.IntervalJoin(left=left, left_time=time) | nodes.TemporalJoin(left=left, time=time)
+        ):
+            return left.columns[time].type
+        case nodes.Over(order=order) | nodes.Match(order=order):
+            return order[0].expression.type if order else None
+        case nodes.Sort(order=order) if node.is_on_time:
+            return order[0].expression.type
+    return None
 
 
 def _uses_rowtime(node: nodes.Node) -> bool:
     """Whether a node waits for the watermarks of what is below it."""
+    clock = _clock(node)
+    if clock is not None and t.time_attribute(clock) is t.TimeAttribute.ROWTIME:
+        return True
     return any(
-        isinstance(e, Call) and e.function == "CURRENT_WATERMARK"
-        for expr in _expressions(node)
-        for e in walk(expr)
+        isinstance(part, Call) and part.function in _WATERMARK_FUNCTIONS
+        for expr in nodes.expressions(node)
+        for part in walk(expr)
     )
 
 
@@ -183,30 +267,13 @@ def _fine_rowtimes(script: ast.Script) -> Iterator[Diagnostic]:
 # --- retraction ----------------------------------------------------------------------------------
 
 
-def _expressions(node: nodes.Node) -> tuple[Expr, ...]:
-    match node:
-        case nodes.Project(expressions=expressions):
-            return expressions
-        case nodes.Filter(condition=condition):
-            return (condition,)
-        case nodes.Aggregate(calls=calls):
-            return calls
-    return ()
-
-
 def _unstable_functions(plan: _Plan) -> Iterator[Diagnostic]:
     for node in plan.nodes:
         retracted = any(RowKind.UPDATE_BEFORE in plan.modes.of(child) for child in node.inputs)
         if not retracted:
             continue
-        for name in sorted(
-            {
-                e.function
-                for expr in _expressions(node)
-                for e in walk(expr)
-                if isinstance(e, Call) and is_non_deterministic(e)
-            }
-        ):
+        calls = (call for expr in nodes.expressions(node) for call in non_deterministic(expr))
+        for name in sorted({call.function for call in calls}):
             yield _warning(
                 "ADV-003",
                 f"{name} is not deterministic and its input is updated: the row that is taken back will not equal the"
@@ -216,32 +283,21 @@ def _unstable_functions(plan: _Plan) -> Iterator[Diagnostic]:
             )
 
 
-def is_non_deterministic(call: Call) -> bool:
-    if isinstance(call, UserCall):
-        return not call.implementation.deterministic
-    return call.function in NON_DETERMINISTIC and not (
-        call.function == "UNIX_TIMESTAMP" and call.arguments
-    )
-
-
 def _other_keys(plan: _Plan) -> Iterator[Diagnostic]:
     sink = plan.root
-    if not isinstance(sink, nodes.Sink) or sink.input.kinds.insert_only:
+    if not isinstance(sink, nodes.Sink) or not sink.materialize:
         return
-    table = sink.table
-    key = table.schema.primary_key
-    if not key or RowKind.UPDATE_BEFORE in table.connector.sink_mode:
-        return
-    names = [c.name for c in table.schema.writable]
-    wanted = frozenset(names.index(k) for k in key)
-    if any(own <= wanted for own in sink.input.upsert_keys):
-        return
-    own = min(sink.input.upsert_keys, key=lambda k: (len(k), sorted(k)), default=None)
-    shown = "none" if own is None else f"({', '.join(names[c] for c in sorted(own))})"
+    keys = sink.input.upsert_keys
+    own = min(keys, key=lambda k: (len(k), sorted(k)), default=frozenset[int]())
+    shown = (
+        f"the query's own key is ({_names(sink.input, sorted(own))})"
+        if own
+        else "the query has no key"
+    )
     yield _warning(
         "ADV-004",
-        f"the query's own key is {shown}, but '{table.name}' is written by ({', '.join(key)}): rows of different keys"
-        " overwrite each other, and all of them are kept to put them in order",
+        f"{shown}, but '{sink.table.name}' is written by ({', '.join(sink.table.schema.primary_key)}): rows of"
+        " different keys overwrite each other, and all of them are kept to put them in order",
         plan.span,
         "make the PRIMARY KEY of the table the key of the query, or group by it",
     )

@@ -23,7 +23,7 @@ from tidemill.functions import PythonFunction
 from tidemill.plan import answers, nodes
 from tidemill.plan.binder import bind_insert, bind_query
 from tidemill.plan.declarations import altered, as_select, like
-from tidemill.plan.explain import explain
+from tidemill.plan.explain import explain, tree
 from tidemill.plan.functions import FUNCTIONS, NOT_YET
 from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
 from tidemill.plan.modes import Modes, infer_modes
@@ -466,9 +466,12 @@ class Environment:
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
             )
-        plans = [explain(r, m) for r, m in zip(answer.roots, answer.modes, strict=True)]
+        pairs = list(zip(answer.roots, answer.modes, strict=True))
+        keys = "CHANGELOG_MODE" in statement.details
+        plans = [explain(root, modes, keys) for root, modes in pairs]
         if "JSON_EXECUTION_PLAN" in statement.details:
-            plans.append(_as_json(answer))
+            trees = [tree(root, modes) for root, modes in pairs]
+            plans.append(json.dumps(trees, ensure_ascii=False, indent=2))
         return Text("\n\n".join(plans))
 
 
@@ -505,28 +508,6 @@ def _is_inside(span: Span | None, other: Span) -> bool:
         and other.start <= span.start
         and span.end <= other.end
     )
-
-
-def _as_json(job: Job) -> str:
-    """The plan as Flink's JSON plans are laid out: a list of nodes, each with the ids of those that feed it."""
-    listed: list[dict[str, object]] = []
-
-    def add(node: nodes.Node, modes: Modes) -> int:
-        feeding = [add(child, modes) for child in node.inputs]
-        listed.append(
-            {
-                "id": len(listed) + 1,
-                "type": node.describe().partition("(")[0],
-                "contents": node.describe(),
-                "changelogMode": str(modes.of(node)),
-                "predecessors": feeding,
-            }
-        )
-        return len(listed)
-
-    for root, modes in zip(job.roots, job.modes, strict=True):
-        add(root, modes)
-    return json.dumps({"nodes": listed}, ensure_ascii=False, indent=2)
 
 
 def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:

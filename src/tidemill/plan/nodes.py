@@ -161,6 +161,20 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
+def expressions(node: Node) -> tuple[Expr, ...]:
+    """What a node computes for each row or group."""
+    match node:
+        case Project():
+            return node.expressions
+        case Filter() | Join():
+            return (node.condition,)
+        case Aggregate() | GroupWindowAggregate() | Over():
+            return node.calls
+        case Correlate():
+            return node.arguments
+    return ()
+
+
 def transform(node: Node, change: object) -> Node:
     """Rebuild a plan from the bottom; `change` sees every node with its new inputs."""
     below = tuple(transform(child, change) for child in node.inputs)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, Expr, walk
+from tidemill.plan.expressions import AggregateCall, Call, walk
 from tidemill.plan.functions import AGGREGATES
 from tidemill.plan.nodes import Node
 from tidemill.plan.scope import NOT_YET_HINT
@@ -77,20 +77,9 @@ def _reasons(node: Node) -> Iterator[str]:
         yield f"writing to '{node.table.name}' by a PRIMARY KEY ({key}) that is not the query's own key"
     if isinstance(node, nodes.Sink) and node.on_conflict:
         yield f"ON CONFLICT DO {node.on_conflict}"
-    for expr in _expressions(node):
+    for expr in nodes.expressions(node):
         for part in walk(expr):
             if isinstance(part, AggregateCall) and part.function not in AGGREGATES:
                 yield f"aggregate function {part.function}"
             if isinstance(part, Call) and part.function in _FUNCTIONS:
                 yield f"function {part.function}"
-
-
-def _expressions(node: Node) -> tuple[Expr, ...]:
-    match node:
-        case nodes.Project():
-            return node.expressions
-        case nodes.Filter():
-            return (node.condition,)
-        case nodes.Aggregate() | nodes.GroupWindowAggregate() | nodes.Over():
-            return node.calls
-    return ()

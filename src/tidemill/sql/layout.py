@@ -9,7 +9,7 @@ document of texts and possible line breaks, of which the renderer breaks those g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -36,7 +36,7 @@ class Piece:
     behind: tuple[str, ...] = ()
     """Comments behind it, up to the end of the line."""
     gap: bool = False
-    """Whether an empty line stands before it and its comments; kept where a statement begins."""
+    """Whether an empty line stands before it and its comments; kept where a statement, column or option begins."""
 
 
 def pieces_of(source: Source, tokens: Sequence[Token]) -> list[Piece]:
@@ -98,12 +98,34 @@ _NOTHING = _Line("")
 _BREAK = _Line(None)
 
 
-def _group(*parts: _Doc) -> _Group:
-    return _Group(list(parts), any(map(_must_break, parts)))
+def _group(*parts: _Doc) -> _Doc:
+    """A group of the parts. Comments at its edges stand outside of it, so that they do not break it."""
+    before, body, behind = _edges(parts)
+    return [*before, _Group(body, any(map(_must_break, body))), *behind]
 
 
-def _indented(*parts: _Doc) -> _Indented:
-    return _Indented(list(parts))
+def _indented(*parts: _Doc) -> _Doc:
+    before, body, behind = _edges(parts)
+    return [_Indented([*before, *body]), *behind]
+
+
+def _edges(parts: Iterable[_Doc]) -> tuple[list[_Doc], list[_Doc], list[_Doc]]:
+    """The parts, apart from comments above the first of them and behind the last."""
+    body = list(_flat_parts(parts))
+    start, end = 0, len(body)
+    while start < end and isinstance(body[start], _Above):
+        start += 1
+    while end > start and isinstance(body[end - 1], _Behind):
+        end -= 1
+    return body[:start], body[start:end], body[end:]
+
+
+def _flat_parts(parts: Iterable[_Doc]) -> Iterator[_Doc]:
+    for part in parts:
+        if isinstance(part, list):
+            yield from _flat_parts(part)
+        else:
+            yield part
 
 
 def _must_break(doc: _Doc) -> bool:
@@ -289,7 +311,7 @@ def _statement(items: list[_Item]) -> _Doc:
         return _statement_set(items)
     match words[:1]:
         case ["EXPLAIN"]:
-            at = min(_find(items, "INSERT"), _find_query(items))
+            at = min(_find(items, "INSERT", "CREATE"), _find_query(items))
             return _group(_sequence(items[:at]), _SPACE, _statement(items[at:]))
         case ["CREATE"] if {"TABLE", "CATALOG", "DATABASE"} & set(words[:5]):
             return _create_table(items)
@@ -398,6 +420,8 @@ def _table_clause(items: list[_Item]) -> _Doc:
 def _lines_of(bracket: _Bracket, entry: Callable[[list[_Item]], _Doc]) -> _Doc:
     entries: list[_Doc] = []
     for items, comma in _split(bracket.items, ","):
+        if entries and _first(items).gap:
+            entries.append(_BREAK)
         entries += [_BREAK, entry(items), *([_piece(comma)] if comma else [])]
     return _enclosed(bracket, _indented(*entries), _BREAK)
 
@@ -601,8 +625,9 @@ def _piece(piece: Piece) -> _Doc:
     if not piece.above and not piece.inline and not piece.behind:
         return piece.text
     docs: list[_Doc] = [_Above(comment) for comment in piece.above]
+    closes = piece.key in (")", "]", ",", ";", ".")
     for comment in piece.inline:
-        docs += [comment, " "]
+        docs += [" ", comment] if closes else [comment, " "]
     return [*docs, piece.text, *(_Behind(comment) for comment in piece.behind)]
 
 
@@ -636,7 +661,7 @@ def _bracket(bracket: _Bracket, before: str) -> _Doc:
         case "/*+":
             return _group(_enclosed(bracket, _indented(_SPACE, _entries(items)), _SPACE))
     if not items:
-        return _enclosed(bracket, [], _NOTHING)
+        return _enclosed(bracket, [], "")
     if _is_query(items):
         body: _Doc = _query(items)
     elif before == "MATCH_RECOGNIZE":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidemill import types
@@ -21,7 +22,20 @@ from tidemill.sql.layout import lay_out, pieces_of
 from tidemill.sql.lexer import RESERVED, is_plain_name, tokenize
 
 # Words that are not reserved, but that the grammar takes for something else where a name may stand as well.
-_AMBIGUOUS = frozenset({"MAP", "TRY_CAST", "UNBOUNDED", "DESCRIPTOR", "MODEL", "IF", "CATALOG"})
+_AMBIGUOUS = frozenset(
+    {
+        "$",
+        "CATALOG",
+        "DESCRIPTOR",
+        "DISTRIBUTION",
+        "FINAL",
+        "IF",
+        "MAP",
+        "MODEL",
+        "TRY_CAST",
+        "UNBOUNDED",
+    }
+)
 
 # Characters that cannot be seen, or that would not survive in a file: a text with one of them is written U&'…'.
 _HIDDEN = re.compile(
@@ -404,16 +418,14 @@ class _Printer:
         relation = self.text(node.relation)
         if isinstance(node.relation, ast.TableReference):
             relation = f"TABLE {relation}"
-        order_by = ", ".join(map(self.order_item, node.order_by))
-        return _words(
-            relation,
-            f"PARTITION BY {self._bracketed(node.partition_by)}" if node.partition_by else None,
-            order_by and "ORDER BY " + (f"({order_by})" if len(node.order_by) > 1 else order_by),
-        )
+        partition_by = self._bracketed("PARTITION BY", node.partition_by)
+        return _words(relation, partition_by, self._bracketed("ORDER BY", node.order_by))
 
-    def _bracketed(self, items: tuple[ast.Expression, ...]) -> str:
+    def _bracketed(self, word: str, items: Sequence[ast.Node]) -> str | None:
+        """One item, or several in parentheses."""
         text = self.commas(items)
-        return text if len(items) == 1 and not text.startswith("(") else f"({text})"
+        plain = len(items) == 1 and not text.startswith("(")
+        return (f"{word} {text}" if plain else f"{word} ({text})") if items else None
 
     def descriptor(self, node: ast.DescriptorArgument) -> str:
         return f"DESCRIPTOR{self.names(node.columns)}"
@@ -421,6 +433,8 @@ class _Printer:
     # --- calls ---
 
     def call(self, node: ast.FunctionCall) -> str:
+        if node.form in ("FINAL", "RUNNING"):
+            return f"{node.form} {self.call(replace(node, form=None))}"
         word = str(node.name).upper() if len(node.name.parts) == 1 else ""
         special = _FORMS.get((node.form or word).split()[0]) if (node.form or word) else None
         text = special(self, node) if special is not None else None

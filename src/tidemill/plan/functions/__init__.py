@@ -19,11 +19,11 @@ Lines of the same name are overloads; the first that takes the arguments is mean
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemill import types as t
-from tidemill.plan.expressions import Call, Expr, walk
+from tidemill.plan.expressions import Call, Expr, UserCall, walk
 from tidemill.plan.functions import collections, json, logic, numbers, text, times
 
 # In the order of the documentation.
@@ -299,10 +299,18 @@ for _area in AREAS.values():
         FUNCTIONS[_function.name] = (*FUNCTIONS.get(_function.name, ()), _function)
 
 
+def non_deterministic(expr: Expr) -> Iterator[Call]:
+    """The calls in an expression that may answer otherwise when they are asked again."""
+    for part in walk(expr):
+        if isinstance(part, UserCall):
+            if not part.implementation.deterministic:
+                yield part
+            continue
+        if not isinstance(part, Call) or part.function not in NON_DETERMINISTIC:
+            continue
+        if part.function != "UNIX_TIMESTAMP" or not part.arguments:
+            yield part
+
+
 def is_deterministic(expr: Expr) -> bool:
-    return not any(
-        isinstance(e, Call)
-        and e.function in NON_DETERMINISTIC
-        and not (e.function == "UNIX_TIMESTAMP" and e.arguments)
-        for e in walk(expr)
-    )
+    return next(non_deterministic(expr), None) is None
