@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import resource
 
 from command import Command
 
@@ -169,9 +169,15 @@ def test_a_500_line_script_is_checked_in_half_a_second(tidemill: Command) -> Non
     ]
     script = tidemill.script("\n".join(lines))
     assert "\n".join(lines).count("\n") >= 500
-    best = 10.0
+    # Time on the processor, Python's start included: what other processes do meanwhile does not count.
+    spent = []
     for _ in range(5):
-        begin = time.perf_counter()
+        before = processor_seconds()
         assert tidemill("check", script).wait() == 0
-        best = min(best, time.perf_counter() - begin)
-    assert best < 0.5, f"{best:.2f} s"
+        spent.append(processor_seconds() - before)
+    assert min(spent) < 0.5, spent
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -230,7 +230,6 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "TemporalJoin": ("joinType",),
     "WindowJoin": ("joinType",),
     "Rank": ("strategy", "rankType", "rankRange"),
-    "Deduplicate": ("keep", "order"),
 }
 _LINE = re.compile(
     r"(?P<indent>(?:[: ] {2})*(?:[:+]- )?)(?P<name>\w+)(?:\((?P<rest>.*)\))?", re.DOTALL

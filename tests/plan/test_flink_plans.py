@@ -7,7 +7,6 @@ equal carries a mark; a mark whose entry is equal fails. REWRITE=1 takes such ma
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import difflib
@@ -64,14 +63,8 @@ class Planned:
 
 @cache
 def shared_tables() -> Environment:
-    """The tables of tables.sql. One that cannot be declared yet is missing, so what reads it needs a mark."""
     environment = Environment()
-    script = parse_script(Source("tables.sql", TABLES.read_text("utf-8")))
-    for statement in script.statements:
-        alone = ast.Script(statement.span, (statement,))
-        with contextlib.suppress(TidemillError):
-            compile_script(alone, Environment())
-            compile_script(alone, environment)
+    compile_script(parse_script(Source("tables.sql", TABLES.read_text("utf-8"))), environment)
     return environment
 
 
@@ -80,7 +73,11 @@ def plan(sql: str, environment: Environment) -> Planned:
     columns: tuple[str, ...] = ()
     roots: list[Tree] = []
     try:
-        for statement in parse_script(Source("entry.sql", sql)).statements:
+        script = parse_script(Source("entry.sql", sql))
+        if not all(isinstance(statement, JOBS) for statement in script.statements):
+            # Only jobs leave an environment as it was, and a copy takes longer than most plans.
+            environment = copy.deepcopy(environment)
+        for statement in script.statements:
             is_job = isinstance(statement, JOBS) or getattr(statement, "query", None) is not None
             if not is_job or isinstance(statement, ast.CreateView):
                 compile_script(ast.Script(statement.span, (statement,)), environment)
@@ -145,7 +142,7 @@ def difference_of(entry: Entry) -> str | None:
     recorded = entry.plan
     assert recorded is not None
     flink = Planned(recorded.columns, parse_plan(recorded.text) if recorded.text else ())
-    ours = plan(entry.sql, copy.deepcopy(shared_tables()))
+    ours = plan(entry.sql, shared_tables())
     return differences(flink, ours, entry.code)
 
 

@@ -22,12 +22,7 @@ SPAN = Span(Source("generated", ""), 0, 0)
 EXAMPLES = int(os.environ.get("FUZZ", "0")) or 150
 FAST = settings(max_examples=EXAMPLES, deadline=None, derandomize="FUZZ" not in os.environ)
 
-NAMES = """
-a b c t u x1 _y A Tab 中文 x$1 select table timestamp value map key first last if catalog descriptor final unbounded model
-distribution try_cast desc asc nulls absent rows json metadata virtual enforced partition n e x ignore respect ordinality
-system temporary overwrite rlike ilike permute skip next after conflict do jar view views tables function language count
-current_date left day second interval array row case end date time cast from exists filter over within match_recognize
-""".split() + ["my col", "a`b", "1st", "a.b", "$"]  # fmt: skip
+NAMES = ["a", "b", "c", "t", "u", "x1", "_y", "A", "Tab", "中文", "x$1", "select", "table", "timestamp", "value", "map", "key", "first", "last", "if", "catalog", "descriptor", "final", "unbounded", "model", "distribution", "try_cast", "desc", "asc", "nulls", "absent", "rows", "json", "metadata", "virtual", "enforced", "partition", "n", "e", "x", "ignore", "respect", "ordinality", "system", "temporary", "overwrite", "rlike", "ilike", "permute", "skip", "next", "after", "conflict", "do", "jar", "view", "views", "tables", "function", "language", "count", "current_date", "left", "day", "second", "interval", "array", "row", "case", "end", "date", "time", "cast", "from", "exists", "filter", "over", "within", "match_recognize"] + ["my col", "a`b", "1st", "a.b", "$"]  # fmt: skip
 TEXTS = (
     "",
     "x",

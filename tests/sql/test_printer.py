@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import generated
-import pytest
-from corpus import expressions, scripts
 from hypothesis import given
-from syntax_dump import walk
 
-from harness.datadriven import Case, check
 from tidemill.errors import Source
 from tidemill.sql import ast, parse_expression, parse_script, printer
-from tidemill.sql.dialects import FLINK
 
 
 def parsed(text: str) -> ast.Statement:
