@@ -805,7 +805,7 @@ class _Binder:
     def _scope(self, *relations: Relation) -> Scope:
         return Scope(relations, functions=self._catalog.function)
 
-    def _table(self, reference: ast.TableReference, versioned: bool = False) -> Node:
+    def _table(self, reference: ast.TableReference) -> Node:
         if len(reference.name.parts) == 1 and reference.name.parts[0].name in self._common:
             return self._common[reference.name.parts[0].name]
         found = self._catalog.find(reference.name)
@@ -818,7 +818,7 @@ class _Binder:
             self._catalog.warn(warning)
         duplicates = (self._catalog.setting("table.exec.source.cdc-events-duplicate") or "").lower()
         functions = self._catalog.within(found).function
-        return scan(found, reference.span, versioned, duplicates == "true", functions)
+        return scan(found, reference.span, duplicates == "true", functions)
 
     def _note(self, hint: ast.Hint) -> None:
         _note_hint(hint, self._catalog)
@@ -929,7 +929,7 @@ class _Binder:
                 as_of.span,
                 TIME_ATTRIBUTE_HINT,
             )
-        right = _rename(self._table(reference, versioned=True), reference.column_aliases, reference)
+        right = _rename(self._table(reference), reference.column_aliases, reference)
         name = (reference.alias or reference.name.parts[-1]).name
         right_scope = self._scope(Relation(name, all_inputs(right)))
         scope = _side_by_side(left_scope, right_scope, len(left.columns))
@@ -1224,14 +1224,10 @@ def _unnested(type_: t.SqlType, span: Span) -> tuple[t.Field, ...]:
 
 
 def scan(
-    table: Table,
-    span: Span,
-    versioned: bool = False,
-    duplicates: bool = False,
-    functions: FindFunction = no_function,
+    table: Table, span: Span, duplicates: bool = False, functions: FindFunction = no_function
 ) -> Node:
     """A table with all its columns: what is stored, then what is computed from it, then its clock. An upsert table
-    is completed, unless a temporal join wants its versions as they come; so are changes that may come twice."""
+    is completed; so are changes that may come twice."""
     schema = table.schema
     stored = tuple(c.name for c in schema.columns if not isinstance(c, Computed))
     node: Node = nodes.Scan(table, stored)
@@ -1259,7 +1255,7 @@ def scan(
             span,
             "declare PRIMARY KEY (…) NOT ENFORCED, by which a change that came twice is known",
         )
-    if (incomplete and not versioned) or twice:
+    if incomplete or twice:
         names = [c.name for c in schema.columns]
         keys = tuple(names.index(k) for k in schema.primary_key)
         node = nodes.ChangelogNormalize(node, keys, needed=twice)
