@@ -8,31 +8,58 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.errors import Source
+from tidemill.errors import ScriptError, Source
 from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.sql import parse_script, read_script
+from tidemill.tables.modern import read_modern
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.sql"))
 VARIABLES = {"BOOTSTRAP": "localhost:9092"}
+NOT_RUNNABLE = {
+    "blink.sql",
+    "cdc.sql",
+    "joins.sql",
+    "temporal_join.sql",
+    "top_n.sql",
+    "windows.sql",
+}
+"""Examples that are right and cannot be run yet; nothing else is said of them."""
+DIALECTS = {"blink.sql": "blink", "dli.sql": "dli"}
+"""Examples that are not Flink's own SQL."""
 
 
 def test_there_are_examples() -> None:
-    assert {p.name for p in SCRIPTS} >= {"first.sql", "filter.sql", "pageviews.sql"}
+    names = {p.name for p in SCRIPTS}
+    assert names >= {"first.sql", "filter.sql", "flink110.sql"}
+    # One for every manual.
+    assert names >= {"behaviour.sql", "pageviews.sql", "oceanus.sql", "blink.sql", "dli.sql"}
+    assert names >= {*NOT_RUNNABLE, *DIALECTS}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.name)
 def test_script_passes_check_with_nothing_to_remark(path: Path) -> None:
     environment = Environment()
-    answers = compile_script(parse_script([read_script(path)], VARIABLES), environment)
-    assert [answer for answer in answers if isinstance(answer, Job)]
+    modern = read_modern([read_script(path)], VARIABLES)
+    assert [d.name for d in modern.dialects] == [DIALECTS.get(path.name, "flink")]
+    assert [n.code for n in modern.to_tell] == ["DIA-001"] * (path.name in DIALECTS)
+    try:
+        answers = compile_script(modern.script, environment)
+    except ScriptError as error:  # a kind of query that is not even planned
+        missing = error.diagnostics
+    else:
+        jobs = [answer for answer in answers if isinstance(answer, Job)]
+        assert jobs
+        missing = [what for job in jobs for what in job.not_runnable]
+    assert bool(missing) == (path.name in NOT_RUNNABLE), missing
+    assert {what.code for what in missing} <= {"PLAN-020"}
     assert not environment.warnings and not environment.meaningless
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.name)
 def test_script_begins_with_how_to_run_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    head = text[: text.index("CREATE")]
+    head = text[: text.upper().index("CREATE TABLE")]
     assert all(line.startswith("--") for line in head.splitlines())
     (run,) = re.findall(r"^--     (tidemill run .*)$", head, re.MULTILINE)
     assert run.endswith(f"examples/{path.name}")

@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
 from case import MARKS, case_paths, read_case, read_sheet, sheet_paths  # noqa: E402
 
+from tidemill.plan.advice import CODES as ADVICE  # noqa: E402
 from tidemill.plan.functions import (  # noqa: E402
     AGGREGATES,
     NOT_YET,
@@ -43,7 +44,7 @@ from tidemill.plan.functions import (  # noqa: E402
     AREAS as FUNCTION_AREAS,
 )
 from tidemill.spark.functions import FORMS  # noqa: E402
-from tidemill.tables import CODES, CONNECTORS, FORMATS  # noqa: E402
+from tidemill.tables import CODES, CONNECTORS, FORMATS, blink, legacy, modern, renewal  # noqa: E402
 from tidemill.tables.connector import FRAMEWORK_OPTIONS  # noqa: E402
 from tidemill.tables.options import Option, format_duration  # noqa: E402
 from tidemill.tables.settings import SETTINGS, Setting, Status  # noqa: E402
@@ -51,7 +52,6 @@ from tidemill.tables.vendors import (  # noqa: E402
     KNOWN_CONNECTORS,
     KNOWN_FORMATS,
     PLANNED_CONNECTORS,
-    PLANNED_FORMATS,
 )
 
 DOCS = ROOT / "docs"
@@ -108,7 +108,11 @@ def _option_rows(options: Iterable[Option[Any]], prefix: str = "") -> Iterator[l
             notes.append(f"Deprecated: {option.deprecated}.")
         if option.pending:
             notes.append(f"**No effect yet**: {option.pending}.")
-        if option.since:
+        if option.aliases:
+            notes.append(f"Also as {', '.join(code(prefix + a) for a in option.aliases)}.")
+        if option.since and option.since.startswith("Flink"):
+            notes.append(f"(since {option.since})")
+        elif option.since:
             version = option.since.split(": ")
             notes.append(f"(in Flink since connector {', '.join(reversed(version))})")
         required = "yes" if option.required else ""
@@ -133,8 +137,33 @@ def table_options() -> str:
     return table(_OPTION_HEAD, _option_rows(FRAMEWORK_OPTIONS))
 
 
+_NOT_RUNNABLE = (
+    "**Not yet runnable**: `tidemill check` reads, types and plans tables of this format, `tidemill run` refuses"
+    " them.\n\n"
+)
+
+
 def format_options(name: str) -> str:
-    return table(_OPTION_HEAD, _option_rows(FORMATS[name].options, f"{name}."))
+    definition = FORMATS[name]
+    rows = table(_OPTION_HEAD, _option_rows(definition.options, f"{name}."))
+    return rows if definition.runnable else _NOT_RUNNABLE + rows
+
+
+def format_metadata(name: str) -> str:
+    return table(
+        ("key", "type", "meaning"),
+        ([code(k), code(str(m.read_type)), m.doc] for k, m in FORMATS[name].value_metadata.items()),
+    )
+
+
+def formats() -> str:
+    def row(name: str) -> list[str]:
+        definition = FORMATS[name]
+        use = "keys and values" if definition.changelog.insert_only else "values of `kafka` tables"
+        status = "" if definition.runnable else "not yet runnable"
+        return [f"[{name}]({name}.md)", use, definition.doc, str(definition.changelog), status]
+
+    return table(("format", "of", "what it is", "changes", ""), map(row, FORMATS))
 
 
 def connector_metadata(name: str) -> str:
@@ -174,7 +203,24 @@ def refused_connectors() -> str:
 
 
 def refused_formats() -> str:
-    return _refused(dict(KNOWN_FORMATS), PLANNED_FORMATS, "format")
+    return _refused(dict(KNOWN_FORMATS), (), "format")
+
+
+_RULES = {"blink": blink.OPTIONS, "dli": modern.DLI_OPTIONS, "legacy": legacy.OPTIONS}
+
+
+def old_options(name: str) -> str:
+    """What each option of a dialect, or of an old Flink, is today."""
+
+    def row(rule: renewal.Rule) -> list[str]:
+        parts = [rule.doc] if rule.doc else []
+        if rule.when:
+            parts.insert(0, "for " + ", ".join(map(code, sorted(rule.when))))
+        parts += [f"{code(old)} is {code(new)}" for old, new in rule.values.items()]
+        today = code(rule.new.replace("{format}", "<format>")) if rule.new else "–"
+        return [code(rule.old), today, cell("; ".join(parts))]
+
+    return table(("option", "today", ""), map(row, _RULES[name]))
 
 
 # --- functions -----------------------------------------------------------------------------------
@@ -384,7 +430,9 @@ _KERNEL = {
 AREAS = {
     "SQL": "The text of a script",
     "OPT": "Options and settings",
+    "DIA": "Dialects",
     "PLAN": "Queries",
+    "ADV": "Advice",
     "FMT": "Formats",
     "RUN": "Running jobs",
     "CLI": "The command line",
@@ -454,11 +502,11 @@ def found_codes() -> list[Found]:
 
 
 def _titles() -> dict[str, str]:
-    """Codes that have a title: the table of options, and the list that opens the parser."""
+    """Codes that have a title: the tables of options and dialects, and the list that opens the parser."""
     from tidemill.sql import parser
 
     listed = re.findall(r"^ +(SQL-\d{3})  (.*?)(?:  +\(.*)?$", parser.__doc__ or "", re.MULTILINE)
-    return {**CODES, **dict(listed)}
+    return {**CODES, **ADVICE, **renewal.CODES, **dict(listed)}
 
 
 def errors(area: str) -> str:
@@ -492,10 +540,13 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "connector-options": connector_options,
     "connectors": connectors,
     "errors": errors,
+    "format-metadata": format_metadata,
     "format-options": format_options,
+    "formats": formats,
     "functions": functions,
     "functions-not-yet": functions_not_yet,
     "functions-summary": functions_summary,
+    "old-options": old_options,
     "parity-cases": parity_cases,
     "parity-sheets": parity_sheets,
     "parity-summary": parity_summary,

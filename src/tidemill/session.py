@@ -19,10 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import Source, job_error, script_error, usage_error
 from tidemill.output import Output, TableOutput
-from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.plan.environment import (
+    Environment,
+    Job,
+    Text,
+    compile_script,
+    require_runnable,
+)
 from tidemill.sql import ast, parse_script, read_script
+from tidemill.sql.dialects import dialect_named
 from tidemill.tables.catalog import Connector, Table
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.modern import read_modern
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +45,7 @@ class Session:
 
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
     `master`, `checkpoint`, `bounded`: as on the command line. `settings`: Flink's keys, beating SET.
+    `dialect`: whose SQL is written: flink, oceanus, blink or dli; default: found out from each text.
     `output`: where the rows of a top-level SELECT go; default: a table on standard output.
     Further keyword arguments are Spark settings with underscores for dots: `spark_driver_memory="4g"`.
     """
@@ -50,6 +59,7 @@ class Session:
         bounded: bool = False,
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
+        dialect: str | None = None,
         conf: Mapping[str, str] | None = None,
         output: Output | None = None,
         **spark_conf: str,
@@ -62,6 +72,7 @@ class Session:
         self._master = master
         self._checkpoint = None if checkpoint is None else str(checkpoint)
         self._variables = dict(variables or {})
+        self._dialect = None if dialect is None else dialect_named(dialect)
         strange = [k for k in spark_conf if not k.startswith("spark_")]
         if strange:
             raise TypeError(
@@ -116,19 +127,25 @@ class Session:
 
     def compile(self, script: ast.Script) -> list[Job | Text]:
         """Bind every statement, without running anything."""
-        return compile_script(script, self.environment)
+        answers = compile_script(script, self.environment)
+        require_runnable(answers)
+        return answers
 
     def execute(self, sql: str, *, name: str = "session") -> list[RunningJob | str]:
         """Run statements; each INSERT starts a job (and waits for it under `table.dml-sync`)."""
-        script = parse_script(Source("<sql>", sql), self._variables)
-        return self.start_all(self.compile(script), name)
+        return self.start_all(self.compile(self._read([Source("<sql>", sql)])), name)
 
     def run_script(self, *paths: str | Path) -> list[RunningJob | str]:
         """Run files as one script; a job's name comes from the first of them."""
         if not paths:
             raise usage_error("CLI-001", "no script given")
-        script = parse_script([read_script(p) for p in paths], self._variables)
+        script = self._read([read_script(p) for p in paths])
         return self.start_all(self.compile(script), Path(paths[0]).stem)
+
+    def _read(self, sources: Sequence[Source]) -> ast.Script:
+        modern = read_modern(sources, self._variables, self._dialect)
+        self.environment.warnings += modern.to_tell
+        return modern.script
 
     def start_all(self, answers: Sequence[Job | Text], name: str) -> list[RunningJob | str]:
         self.prepare(answers, name)
@@ -202,6 +219,7 @@ class Session:
         assert isinstance(statement, ast.QueryStatement)
         answer = self.environment.apply(statement)
         assert isinstance(answer, Job)
+        require_runnable([answer])
         root, modes = answer.roots[0], answer.modes[0]
         lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, lambda table: lambda what, n: None)
         frame = with_kind(lowering.lower(root.input))

@@ -17,6 +17,12 @@ from tidemill.errors import TidemillError
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("tidemill.cli.run:run", "Run scripts: every INSERT becomes a job."),
     "check": ("tidemill.cli.check:check", "Check scripts without running them."),
+    "explain": ("tidemill.cli.explain:explain", "Show how the jobs of scripts are planned."),
+    "translate": (
+        "tidemill.cli.translate:translate",
+        "Write a script of another dialect as today's Flink SQL.",
+    ),
+    "format": ("tidemill.cli.format:format", "Lay out scripts, comments kept."),
     "demo": ("tidemill.cli.demo:demo", "See a page-view script run on an embedded Kafka."),
     "broker": ("tidemill.cli.broker:broker", "Start, stop and look at the embedded Kafka."),
     "topic": ("tidemill.cli.topic:topic", "Create, list, write and read topics."),

@@ -1,10 +1,25 @@
-"""Arguments of the form KEY=VALUE, shared by the commands that run or check scripts."""
+"""What the commands that take scripts share: arguments of the form KEY=VALUE, and the dialect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import click
+
 from tidemill.errors import usage_error
+from tidemill.sql.dialects import DIALECTS, Dialect
+
+
+def _dialect(_: click.Context, __: click.Parameter, name: str | None) -> Dialect | None:
+    return DIALECTS[name] if name else None
+
+
+dialect_option = click.option(
+    "--dialect",
+    type=click.Choice(list(DIALECTS)),
+    callback=_dialect,
+    help="Whose SQL the scripts are written in; default: found out from each.",
+)
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:

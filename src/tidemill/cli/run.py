@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.cli.options import pairs
+from tidemill.cli.options import dialect_option, pairs
 from tidemill.errors import JobError, TidemillError, display_width
 from tidemill.output import JsonLines, TableOutput
-from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.plan.advice import advise
+from tidemill.plan.environment import Environment, Job, Text, compile_script, require_runnable
 from tidemill.session import Session
-from tidemill.sql import parse_script, read_script
+from tidemill.sql import read_script
+from tidemill.sql.dialects import Dialect
 from tidemill.tables import with_bootstrap
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.modern import read_modern
 
 if TYPE_CHECKING:
     from tidemill.broker import Broker
@@ -41,6 +44,7 @@ def say(text: str) -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
 )
+@dialect_option
 @click.option(
     "--checkpoint", metavar="DIR", help="Keep progress and state here; the same command resumes."
 )
@@ -60,6 +64,7 @@ def run(
     scripts: tuple[Path, ...],
     variables: tuple[str, ...],
     settings: tuple[str, ...],
+    dialect: Dialect | None,
     checkpoint: str | None,
     master: str | None,
     confs: tuple[str, ...],
@@ -72,11 +77,14 @@ def run(
     Prints `ready` when the start offsets of all tables are fixed; ends when all jobs have ended, or at Ctrl-C.
     """
     overrides = pairs(settings, "--set")
-    script = parse_script([read_script(s) for s in scripts], pairs(variables, "--var"))
+    modern = read_modern([read_script(s) for s in scripts], pairs(variables, "--var"), dialect)
     # The script is checked before anything is started for it.
     first = Environment(overrides=overrides)
+    first.warnings += modern.to_tell
     try:
-        answers = compile_script(script, first)
+        answers = compile_script(modern.script, first)
+        require_runnable(answers)
+        first.warnings += advise(modern.script, [a for a in answers if isinstance(a, Job)])
     finally:
         for warning in first.warnings:
             say(warning.render())
@@ -103,7 +111,7 @@ def run(
             )
         name = scripts[0].stem
         try:
-            code = _run(session, session.compile(script), name)
+            code = _run(session, session.compile(modern.script), name)
         finally:
             session.close()
         broker.farewell(answers)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.errors import did_you_mean, usage_error
+
 
 @dataclass(frozen=True)
 class Dialect:
     name: str
     bare_options: bool = False
-    """WITH (type = 'kafka010', bootstrap.servers = '…', `group.id` = '…'): keys bare, dotted or back-quoted."""
+    """WITH (type = 'kafka010', bootstrap.servers = '…', `group.id` = '…'): keys bare, dotted or back-quoted; values may
+    be bare too."""
     double_quoted_options: bool = False
     """WITH ("connector" = "kafka"): double quotes around keys and values of options."""
     unsized_is_unbounded: bool = False
@@ -34,3 +37,13 @@ BLINK = Dialect(
 )
 DLI = Dialect("dli", double_quoted_options=True)
 DIALECTS = {d.name: d for d in (FLINK, OCEANUS, BLINK, DLI)}
+FLINK_1_10 = Dialect("flink-1.10")
+"""Flink before 1.11, whose options are old and whose grammar is today's; a name for translation only."""
+
+
+def dialect_named(name: str) -> Dialect:
+    if name not in DIALECTS:
+        names = ", ".join(DIALECTS)
+        hint = did_you_mean(name, list(DIALECTS), f"dialects are {names}")
+        raise usage_error("CLI-003", f"there is no dialect '{name}'", hint)
+    return DIALECTS[name]

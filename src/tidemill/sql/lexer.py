@@ -138,6 +138,14 @@ _OPENINGS = {
 }
 
 
+_PLAIN_NAME = re.compile(_WORD)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name is read as one word without back quotes; whether the word is reserved is another question."""
+    return _PLAIN_NAME.fullmatch(name) is not None
+
+
 class Token:
     """One word, literal or sign. `key` is what the grammar compares: an unquoted word in upper case, or a sign;
     it is empty for literals and quoted names, which are never keywords."""

@@ -1,21 +1,19 @@
 """Names that other engines and vendors know and Tidemill does not run: each with the nearest way out.
 
-In: a connector or format name, or options in the style of Blink or of Flink before 1.11. Out: a hint that a
-person can act on. Law: what is well known is refused by its name, never called unknown.
+In: a connector or format name, or the option that names a connector in the style of Blink or of Flink before 1.11.
+Out: a hint that a person can act on. Law: what is well known is refused by its name, never called unknown.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from tidemill.errors import Diagnostic
 from tidemill.sql import ast
-from tidemill.tables.options import shown
 
 _CDC = (
     "let Debezium or Canal write the changes into Kafka and read that topic"
-    " (formats debezium-json and canal-json are not supported yet)"
+    " (formats debezium-json and canal-json cannot be run yet)"
 )
 _LAKE = "write to 'kafka' or 'upsert-kafka' and load the table from there"
 _LOOKUP = "stream the table into a topic and join with it as an 'upsert-kafka' table"
@@ -120,19 +118,8 @@ PLANNED_CONNECTORS = ("filesystem", "jdbc")
 """Known connectors that are to come."""
 
 _ONLY_JSON = "the format that works today is 'json'"
-CHANGELOG_FORMATS = (
-    "debezium-json",
-    "debezium-avro-confluent",
-    "canal-json",
-    "maxwell-json",
-    "ogg-json",
-)
-"""Formats whose records are changes: they are not in insert-only mode."""
-PLANNED_FORMATS = ("csv", "avro", "raw", "avro-confluent", *CHANGELOG_FORMATS)
-"""Known formats that are to come."""
 
 KNOWN_FORMATS: Mapping[str, str] = {
-    **dict.fromkeys(PLANNED_FORMATS, _ONLY_JSON),
     "avro-glue": _ONLY_JSON,
     "changelog-json": "an old format of flink-cdc; write the topic with 'upsert-kafka' and 'json'",
     "protobuf": _ONLY_JSON,
@@ -152,88 +139,37 @@ KNOWN_FORMATS: Mapping[str, str] = {
 
 # --- options of another age --------------------------------------------------------------------
 
-_BLINK_KEYS = {
-    "topic": "topic",
-    "topicpattern": "topic-pattern",
-    "bootstrap.servers": "properties.bootstrap.servers",
-    "group.id": "properties.group.id",
-    "startupmode": "scan.startup.mode",
+OLD_OPTIONS: Mapping[str, str] = {
+    "update-mode": "for updates declare PRIMARY KEY (…) NOT ENFORCED and use 'connector' = 'upsert-kafka'",
+    "connector.sink.ignore-retraction": "deletes are always written; filter them in the query",
+    "startTime": "write it as '2020-01-31 12:00:00', with a timezone that exists",
+    "timezone": "write a name like 'Asia/Shanghai'",
+    "partitionDiscoveryIntervalMS": "write milliseconds: '60000'",
+    "extraConfig": "write it as 'key=value;key=value'",
+    "converterClass": "a class cannot be loaded; write the record's bytes in the query",
 }
-_BLINK_STARTUP = {
-    "EARLIEST": "earliest-offset",
-    "LATEST": "latest-offset",
-    "GROUP_OFFSETS": "group-offsets",
-    "TIMESTAMP": "timestamp",
-}
-_LEGACY_KEYS = {
-    "connector.type": "connector",
-    "connector.topic": "topic",
-    "connector.startup-mode": "scan.startup.mode",
-    "connector.specific-offsets": "scan.startup.specific-offsets",
-    "connector.startup-timestamp-millis": "scan.startup.timestamp-millis",
-    "connector.sink-partitioner": "sink.partitioner",
-    "format.type": "format",
-    "format.fail-on-missing-field": "json.fail-on-missing-field",
-    "format.ignore-parse-errors": "json.ignore-parse-errors",
-}
+"""Options of old tables that have no counterpart, or a value that cannot be read: what to do instead."""
 
 
 def refuse_old_form(options: Iterable[ast.Option]) -> Diagnostic | None:
-    """The diagnostic for a WITH in Blink's or in Flink 1.10's style, its options written as today."""
-    given = {option.key: option for option in options}
-    blink = next((o for k, o in given.items() if k.lower() == "type"), None)
+    """The diagnostic for a WITH in Blink's or in Flink 1.10's style that could not be written as today's."""
+    given = {option.key.lower(): option for option in options}
     if "connector" in given:
         return None
+    blink = given.get("type")
     if blink is not None:
-        kafka = re.fullmatch(r"kafka(08|09|010|011)?", blink.value, re.IGNORECASE)
-        hint = (
-            "declare the value's columns and write " + _with_clause(_from_blink(given))
-            if kafka
-            else KNOWN_CONNECTORS.get(blink.value.lower(), "use 'connector' = 'kafka'")
-        )
-        return Diagnostic(
-            "OPT-010",
-            f"type = '{blink.value}' is Blink's way to name a connector; it is not supported yet",
-            blink.span,
-            hint,
-        )
-    if "connector.type" in given:
-        option = given["connector.type"]
-        hint = (
-            "write " + _with_clause(_from_legacy(given))
-            if option.value == "kafka"
-            else KNOWN_CONNECTORS.get(option.value, "use 'connector' = 'kafka'")
-        )
-        return Diagnostic(
-            "OPT-010",
-            f"'connector.type' = '{option.value}' is the form of Flink before 1.11",
-            option.span,
-            hint,
-        )
+        return _refused(blink, "is Blink's way to name a connector", "blink")
+    old = given.get("connector.type")
+    if old is not None:
+        return _refused(old, "is the form of Flink before 1.11", "flink-1.10")
     return None
 
 
-def _from_blink(given: Mapping[str, ast.Option]) -> dict[str, str]:
-    today = {"connector": "kafka"}
-    for key, option in given.items():
-        new = _BLINK_KEYS.get(key.lower())
-        if new:
-            value = option.value
-            today[new] = _BLINK_STARTUP.get(value.upper(), value) if "startup" in new else value
-    return {**today, "format": "json"}
-
-
-def _from_legacy(given: Mapping[str, ast.Option]) -> dict[str, str]:
-    today = {}
-    for key, option in given.items():
-        new = _LEGACY_KEYS.get(key)
-        if new is None and key.startswith("connector.properties."):
-            new = key.removeprefix("connector.")
-        if new:
-            today[new] = option.value
-    return today
-
-
-def _with_clause(options: Mapping[str, str]) -> str:
-    pairs = (f"'{k}' = '{shown(k, v)}'" for k, v in options.items())
-    return f"WITH ({', '.join(pairs)})"
+def _refused(option: ast.Option, what: str, dialect: str) -> Diagnostic:
+    name = option.value.lower()
+    message = f"'{option.key}' = '{option.value}' {what}"
+    if name.startswith(("kafka", "upsert-kafka")):
+        hint = f"tidemill translate --from {dialect} writes the table as today's"
+        return Diagnostic("OPT-010", message, option.span, hint)
+    hint = KNOWN_CONNECTORS.get(name, "use 'connector' = 'kafka'")
+    return Diagnostic("OPT-010", f"{message}; this one is not supported", option.span, hint)

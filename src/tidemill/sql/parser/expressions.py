@@ -13,63 +13,14 @@ from typing import NoReturn, TypeVar
 
 from tidemill import types
 from tidemill.errors import nearest
-from tidemill.sql import ast
+from tidemill.sql import ast, grammar
 from tidemill.sql.lexer import RESERVED, Token
-from tidemill.sql.parser.cursor import QUERY_STARTS, STRUCTURE, Abandoned, word_set
+from tidemill.sql.parser.cursor import QUERY_STARTS, STRUCTURE, Abandoned
 from tidemill.sql.parser.types import TypeParser
 from tidemill.types import SqlType
 
 T = TypeVar("T")
 
-# Reserved words that are also functions.
-_FUNCTION_WORDS = word_set(
-    """
-    ABS AVG CARDINALITY CHAR CHAR_LENGTH CHARACTER_LENGTH CLASSIFIER COALESCE COLLECT CORR COUNT COVAR_POP
-    COVAR_SAMP CUME_DIST CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATE DENSE_RANK ELEMENT EVERY
-    EXP FIRST_VALUE FUSION GROUPING HOUR INTERSECTION LAG LAST_VALUE LEAD LEFT LN LOCALTIME
-    LOCALTIMESTAMP LOWER MATCH_NUMBER MAX MIN MINUTE MOD MONTH NEXT NTH_VALUE NTILE NULLIF OCTET_LENGTH
-    PERCENTILE_CONT PERCENTILE_DISC PERCENT_RANK POWER PREV RANK REGR_COUNT REGR_SXX REGR_SYY RIGHT
-    ROW_NUMBER SECOND SOME SQRT STDDEV_POP STDDEV_SAMP SUM TIME TIMESTAMP TRANSLATE TRUNCATE UPPER
-    USER VAR_POP VAR_SAMP YEAR
-    """
-)
-# Functions that are called without parentheses.
-_NILADIC = word_set(
-    """
-    CURRENT_CATALOG CURRENT_DATE CURRENT_DEFAULT_TRANSFORM_GROUP CURRENT_PATH CURRENT_ROLE
-    CURRENT_SCHEMA CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER LOCALTIME LOCALTIMESTAMP
-    SESSION_USER SYSTEM_USER USER
-    """
-)
-
-# How tightly an operator binds: those of Calcite, so that every expression groups as in Flink.
-_AND, _IS, _NOT, _COMPARE, _PREDICATE, _SIGN, _ACCESS = 24, 28, 26, 30, 32, 80, 100
-_POWER = {
-    "OR": 22,
-    "AND": _AND,
-    "IS": _IS,
-    "=": _COMPARE,
-    "<>": _COMPARE,
-    "!=": _COMPARE,
-    "<": _COMPARE,
-    "<=": _COMPARE,
-    ">": _COMPARE,
-    ">=": _COMPARE,
-    "OVERLAPS": _COMPARE,
-    "NOT": _PREDICATE,
-    "IN": _PREDICATE,
-    "BETWEEN": _PREDICATE,
-    "LIKE": _PREDICATE,
-    "SIMILAR": _PREDICATE,
-    "+": 40,
-    "-": 40,
-    "*": 60,
-    "/": 60,
-    "%": 60,
-    "||": 60,
-    "[": _ACCESS,
-    ".": _ACCESS,
-}
 _NEGATABLE = frozenset({"IN", "BETWEEN", "LIKE", "SIMILAR"})
 
 _UNIT_ALIASES = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY"}
@@ -120,7 +71,7 @@ class ExpressionParser(TypeParser, ABC):
     def _parse_operators(self, left: ast.Expression, floor: int) -> ast.Expression:
         while True:
             key = self.token.key
-            power = _POWER.get(key)
+            power = grammar.POWER.get(key)
             if power is None or power < floor:
                 return left
             start = left.span.start
@@ -154,18 +105,18 @@ class ExpressionParser(TypeParser, ABC):
                     symmetric = self._accept("SYMMETRIC")
                     if not symmetric:
                         self._accept("ASYMMETRIC")
-                    low = self._parse_expression(_AND + 1)
+                    low = self._parse_expression(grammar.AND + 1)
                     self._expect("AND", hint="write value BETWEEN low AND high")
-                    high = self._parse_expression(_PREDICATE + 1)
+                    high = self._parse_expression(grammar.PREDICATE + 1)
                     left = ast.Between(self._span(start), left, low, high, negated, symmetric)
                 case "LIKE" | "SIMILAR":
                     self._advance()
                     if key == "SIMILAR":
                         self._expect("TO")
-                    pattern = self._parse_expression(_PREDICATE + 1)
+                    pattern = self._parse_expression(grammar.PREDICATE + 1)
                     escape = None
                     if self._accept("ESCAPE"):
-                        escape = self._parse_expression(_PREDICATE + 1)
+                        escape = self._parse_expression(grammar.PREDICATE + 1)
                     left = ast.Like(
                         self._span(start), left, pattern, negated, escape, key == "SIMILAR"
                     )
@@ -177,7 +128,7 @@ class ExpressionParser(TypeParser, ABC):
                     )
                 case _:
                     token = self._advance()
-                    if power == _COMPARE and self.token.key in ("ANY", "SOME", "ALL"):
+                    if power == grammar.COMPARE and self.token.key in ("ANY", "SOME", "ALL"):
                         left = self._parse_quantified(left, token)
                         continue
                     right = self._parse_expression(power + 1)
@@ -192,7 +143,7 @@ class ExpressionParser(TypeParser, ABC):
             if self._accept(test):
                 return ast.IsTest(self._span(start), left, test, negated)
         if self._accept("DISTINCT", "FROM"):
-            other = self._parse_expression(_COMPARE + 1)
+            other = self._parse_expression(grammar.COMPARE + 1)
             return ast.IsTest(self._span(start), left, "DISTINCT FROM", negated, other)
         if self._accept("JSON"):
             for kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR"):
@@ -244,7 +195,7 @@ class ExpressionParser(TypeParser, ABC):
             case "sign":
                 if token.key in ("-", "+"):
                     self._advance()
-                    operand = self._parse_expression(_SIGN)
+                    operand = self._parse_expression(grammar.SIGN)
                     return ast.Unary(self._span(token.start), token.key, operand)
                 if token.key == "(":
                     inner = self._parse_parentheses()
@@ -325,9 +276,9 @@ class ExpressionParser(TypeParser, ABC):
         token = self.token
         if token.kind == "word" and token.key in RESERVED:
             called = self._peek().key == "("
-            if called and token.key in _FUNCTION_WORDS:
+            if called and token.key in grammar.FUNCTION_WORDS:
                 return self._parse_call(self._function_name(self._advance()))
-            if token.key in _NILADIC:
+            if token.key in grammar.NILADIC:
                 name = self._function_name(self._advance())
                 return ast.FunctionCall(name.span, name, ())
             if token.key in STRUCTURE:
@@ -346,7 +297,7 @@ class ExpressionParser(TypeParser, ABC):
 
     def _parse_not(self) -> ast.Expression:
         start = self._advance().start
-        operand = self._parse_expression(_NOT)
+        operand = self._parse_expression(grammar.NOT)
         return ast.Unary(self._span(start), "NOT", operand)
 
     def _parse_exists(self) -> ast.Expression:
@@ -477,7 +428,7 @@ class ExpressionParser(TypeParser, ABC):
         return ast.QualifiedName(span, (ast.Identifier(span, token.value),))
 
     def _parse_function_name(self) -> ast.QualifiedName:
-        if self.token.kind == "word" and self.token.key in _FUNCTION_WORDS:
+        if self.token.kind == "word" and self.token.key in grammar.FUNCTION_WORDS:
             return self._function_name(self._advance())
         return self._parse_qualified_name("a function's name")
 
@@ -692,7 +643,7 @@ class ExpressionParser(TypeParser, ABC):
         return self._end_call(name, (unit, self._parse_expression()), "EXTRACT")
 
     def _parse_position(self, name: ast.QualifiedName) -> ast.FunctionCall:
-        arguments = [self._parse_expression(_PREDICATE + 1)]
+        arguments = [self._parse_expression(grammar.PREDICATE + 1)]
         self._expect("IN", hint="write POSITION(part IN text)")
         arguments.append(self._parse_expression())
         if self._accept("FROM"):

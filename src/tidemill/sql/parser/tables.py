@@ -282,12 +282,12 @@ class TableParser(QueryParser):
             raise self._fail_expected(f"an option's {what} in single quotes")
         span = self._span(self.tokens[start].start)
         pieces = self.tokens[start : self.at]
-        bare_key = what == "name" and all(a.end == b.start for a, b in pairwise(pieces))
-        if bare_key:
-            key = "".join(piece.value for piece in pieces)
-            if self.dialect.bare_options:
-                return key, span
-            hint = f"write '{key}', or run it with --dialect {BLINK.name}"
+        bare = all(a.end == b.start for a, b in pairwise(pieces))
+        written = "".join(piece.value for piece in pieces)
+        if bare and self.dialect.bare_options:
+            return written, span
+        if bare and what == "name":
+            hint = f"write '{written}', or run it with --dialect {BLINK.name}"
         elif "\n" in span.text:
             hint = "write it in single quotes"
         else:
