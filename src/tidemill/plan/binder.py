@@ -800,7 +800,7 @@ class _Binder:
         node = _rename(node, relation.column_aliases, relation)
         return node, Scope((Relation(name or None, all_inputs(node)),))
 
-    def _table(self, reference: ast.TableReference, versioned: bool = False) -> Node:
+    def _table(self, reference: ast.TableReference) -> Node:
         if len(reference.name.parts) == 1 and reference.name.parts[0].name in self._common:
             return self._common[reference.name.parts[0].name]
         found = self._catalog.find(reference.name)
@@ -812,7 +812,7 @@ class _Binder:
         for warning in check_read(found, reference.span):
             self._catalog.warn(warning)
         duplicates = (self._catalog.setting("table.exec.source.cdc-events-duplicate") or "").lower()
-        return scan(found, reference.span, versioned, duplicates == "true")
+        return scan(found, reference.span, duplicates == "true")
 
     def _note(self, hint: ast.Hint) -> None:
         _note_hint(hint, self._catalog)
@@ -923,7 +923,7 @@ class _Binder:
                 as_of.span,
                 TIME_ATTRIBUTE_HINT,
             )
-        right = _rename(self._table(reference, versioned=True), reference.column_aliases, reference)
+        right = _rename(self._table(reference), reference.column_aliases, reference)
         name = (reference.alias or reference.name.parts[-1]).name
         right_scope = Scope((Relation(name, all_inputs(right)),))
         scope = _side_by_side(left_scope, right_scope, len(left.columns))
@@ -1217,9 +1217,9 @@ def _unnested(type_: t.SqlType, span: Span) -> tuple[t.Field, ...]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def scan(table: Table, span: Span, versioned: bool = False, duplicates: bool = False) -> Node:
+def scan(table: Table, span: Span, duplicates: bool = False) -> Node:
     """A table with all its columns: what is stored, then what is computed from it, then its clock. An upsert table
-    is completed, unless a temporal join wants its versions as they come; so are changes that may come twice."""
+    is completed; so are changes that may come twice."""
     schema = table.schema
     stored = tuple(c.name for c in schema.columns if not isinstance(c, Computed))
     node: Node = nodes.Scan(table, stored)
@@ -1247,7 +1247,7 @@ def scan(table: Table, span: Span, versioned: bool = False, duplicates: bool = F
             span,
             "declare PRIMARY KEY (…) NOT ENFORCED, by which a change that came twice is known",
         )
-    if (incomplete and not versioned) or twice:
+    if incomplete or twice:
         names = [c.name for c in schema.columns]
         keys = tuple(names.index(k) for k in schema.primary_key)
         node = nodes.ChangelogNormalize(node, keys, needed=twice)

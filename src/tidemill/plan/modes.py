@@ -123,7 +123,8 @@ def _settle(node: Node, wanted: Updates, emitted: dict[int, ChangelogMode]) -> N
             return None
         below.append(settled)
     copy = node.with_inputs(*below)
-    kinds = node.kinds
+    # What only hands rows on sends what it gets; what makes rows of its own was asked for all of them.
+    kinds = copy.kinds if isinstance(node, nodes.Project | nodes.Filter) else node.kinds
     if isinstance(node, nodes.Scan):
         copy = replace(node)
         emitted[id(copy)] = kinds

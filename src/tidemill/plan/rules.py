@@ -443,7 +443,9 @@ def drop_needless_aggregates(root: Node) -> Node:
     def drop(node: Node) -> Node:
         if type(node) is not nodes.Aggregate:
             return node
-        if not any(key <= set(node.keys) for key in node.input.upsert_keys):
+        keys, known = frozenset(node.keys), node.input.upsert_keys
+        # Flink: of an aggregate with calls, only where its keys are that key.
+        if not any(key == keys or (key <= keys and not node.calls) for key in known):
             return node
         values: list[Expr] = [input_of(node.input, k) for k in node.keys]
         for call in node.calls:
