@@ -143,7 +143,7 @@ class StatementParser(TableParser):
             if self._accept(";"):
                 continue
             first, reported = self.at, len(self.problems)
-            self.depth, self.query_refused_in = 0, None
+            self._start_statement()
             try:
                 statement = self._guard(self._parse_statement)
                 statements.append(statement)
@@ -154,6 +154,7 @@ class StatementParser(TableParser):
         return statements
 
     def parse_single_expression(self) -> ast.Expression | None:
+        self.in_match = True
         try:
             expression = self._guard(self._parse_expression)
             if self.token.kind != "end":
@@ -279,7 +280,7 @@ class StatementParser(TableParser):
                     self._token_span(start),
                     "it ends with END;",
                 )
-            self.depth = 0
+            self._start_statement()
             try:
                 if not self._is("INSERT"):
                     raise self._fail_expected(
