@@ -27,6 +27,7 @@ _UNSUPPORTED = {
     "CREATE TEMPORARY MODEL": _NO_MODELS,
     "CREATE CONNECTION": "write the options of the connection at each table",
     "CREATE TEMPORARY CONNECTION": "write the options of the connection at each table",
+    "CREATE TEMPORARY SYSTEM CONNECTION": "write the options of the connection at each table",
     "REPLACE TABLE": "DROP the table first, then write CREATE TABLE",
     "ALTER FUNCTION": "write the final form in the CREATE statement",
     "ALTER TEMPORARY": "write the final form in the CREATE statement",
@@ -38,6 +39,7 @@ _UNSUPPORTED = {
     "DROP TEMPORARY MODEL": "remove the statement",
     "DROP CONNECTION": "remove the statement",
     "DROP TEMPORARY CONNECTION": "remove the statement",
+    "DROP TEMPORARY SYSTEM CONNECTION": "remove the statement",
     "SHOW MATERIALIZED TABLES": _NOT_IN_A_SCRIPT,
     "SHOW CONNECTIONS": _NOT_IN_A_SCRIPT,
     "SHOW CREATE MATERIALIZED TABLE": _NOT_IN_A_SCRIPT,
@@ -66,9 +68,7 @@ _UNSUPPORTED = {
 _LONGEST_NAME = max(len(name.split()) for name in _UNSUPPORTED)
 
 # Words behind these that belong to the statement's name.
-_OBJECTS = word_set(
-    "TABLE TABLES MODULE JOB REPLACE ALTER VIEW FUNCTION SYSTEM EXECUTE PLAN INTO FROM"
-)
+_OBJECTS = word_set("TABLE TABLES MODULE JOB REPLACE ALTER VIEW FUNCTION SYSTEM EXECUTE PLAN INTO")
 
 _STATEMENTS = (
     "CREATE",
@@ -585,6 +585,7 @@ class StatementParser(TableParser):
         self._refuse_change("COLUMN")
         column = self._parse_qualified_name("TO or a column's name")
         self._expect("TO", hint="write RENAME column TO name")
+        self._refuse_nested_field()
         to = self._parse_identifier("the column's new name")
         return ast.RenameColumn(self._span(word.start), column, to)
 
@@ -627,6 +628,7 @@ class StatementParser(TableParser):
     def _parse_placed_element(
         self,
     ) -> ast.PlacedColumn | ast.WatermarkDefinition | ast.PrimaryKey:
+        self._refuse_nested_field()
         element = self._parse_table_element()
         if not isinstance(element, ast.ColumnDefinition):
             return element
@@ -635,6 +637,14 @@ class StatementParser(TableParser):
         if not first and self._accept("AFTER"):
             after = self._parse_qualified_name("a column's name")
         return ast.PlacedColumn(self._span(element.span.start), element, first, after)
+
+    def _refuse_nested_field(self) -> None:
+        if self._is_identifier(self.token) and self._peek().key == ".":
+            raise self._fail_unsupported(
+                "ALTER TABLE of a nested field",
+                self._token_span(self.token),
+                "write the whole column anew: MODIFY column ROW<…>",
+            )
 
     def _parse_drop_element(self, word: Token) -> ast.TableChange:
         self._refuse_change("PARTITION", "IF", "COLUMN")
@@ -713,7 +723,9 @@ class StatementParser(TableParser):
         kind = "TABLE"
         following = self._peek()
         if self.token.key in _NOT_DESCRIBED and (
-            following.kind == "text" or self._is_identifier(following)
+            following.kind == "text"
+            or self._is_identifier(following)
+            or following.key == "EXTENDED"
         ):
             raise self._fail(
                 "SQL-013",
