@@ -22,7 +22,8 @@ _CLIENT = "it is a command of Flink's SQL client: remove it from the script"
 # Statements that Flink has and we do not, by their first words; the hint says what to do instead.
 _UNSUPPORTED = {
     "CREATE MATERIALIZED TABLE": _NO_MATERIALIZED,
-    "CREATE OR": "DROP it first, then write CREATE without OR REPLACE",
+    "CREATE OR REPLACE": "DROP it first, then write CREATE without OR REPLACE",
+    "CREATE OR ALTER": _NO_MATERIALIZED,
     "CREATE MODEL": _NO_MODELS,
     "CREATE TEMPORARY MODEL": _NO_MODELS,
     "CREATE CONNECTION": "write the options of the connection at each table",
@@ -68,7 +69,9 @@ _UNSUPPORTED = {
 _LONGEST_NAME = max(len(name.split()) for name in _UNSUPPORTED)
 
 # Words behind these that belong to the statement's name.
-_OBJECTS = word_set("TABLE TABLES MODULE JOB REPLACE ALTER VIEW FUNCTION SYSTEM EXECUTE PLAN INTO")
+_OBJECTS = word_set(
+    "TABLE TABLES MATERIALIZED MODULE JOB REPLACE ALTER VIEW FUNCTION SYSTEM EXECUTE PLAN INTO"
+)
 
 _STATEMENTS = (
     "CREATE",
@@ -225,6 +228,8 @@ class StatementParser(TableParser):
                 self._token_span(token),
                 "a statement set starts with EXECUTE STATEMENT SET BEGIN or BEGIN STATEMENT SET;",
             )
+        if self._is("FLINK", "SQL", ">"):
+            return self._fail_expected("a statement", "remove the prompt: Flink SQL>")
         meant = nearest(token.key, _STATEMENT_WORDS)
         return self._fail(
             "SQL-012",
