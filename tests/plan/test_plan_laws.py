@@ -20,7 +20,7 @@ from tidemill.errors import Source, TidemillError  # noqa: E402
 from tidemill.plan import nodes  # noqa: E402
 from tidemill.plan.environment import Job, compile_script  # noqa: E402
 from tidemill.plan.expressions import Expr, Input, OuterInput, OverCall, Subquery, walk  # noqa: E402
-from tidemill.plan.rules import RULES, arrange  # noqa: E402
+from tidemill.plan.rules import arrange  # noqa: E402
 from tidemill.sql import parse_script  # noqa: E402
 
 
@@ -115,7 +115,7 @@ def test_rules_change_nothing_more_when_applied_again(path: Path) -> None:
     for entry in read_plans(path).entries:
         for job in jobs(entry):
             for root in job.roots:
-                again = arrange(root.input, RULES)
+                again = arrange(root.input)
                 assert [(c.name, str(c.type)) for c in again.columns] == [
                     (c.name, str(c.type)) for c in root.input.columns
                 ], entry.full_name

@@ -40,7 +40,7 @@ from tidemill.plan.grouping import (
     place_overs,
 )
 from tidemill.plan.nodes import Node, all_inputs
-from tidemill.plan.rules import ARRANGE_FROM, RANKS, arrange, filtered
+from tidemill.plan.rules import RANKS, arrange, arrange_from, filtered
 from tidemill.plan.scope import Relation, Scope, cast
 from tidemill.plan.user_functions import FindFunction, no_function
 from tidemill.sql import ast
@@ -66,6 +66,9 @@ class Catalog(Protocol):
 
     def setting(self, key: str) -> str | None: ...
 
+    @property
+    def view_plans(self) -> dict[int, tuple[View, Node]]: ...
+
     def with_options(self, table: Table, hint: ast.Hint) -> Table: ...
 
 
@@ -73,9 +76,15 @@ class Catalog(Protocol):
 
 
 def bind_query(query: ast.Query, catalog: Catalog) -> Node:
-    """A query whose result is looked at: its columns have names of their own."""
+    """A query whose result is looked at."""
+    return _finished(bind_view(query, catalog), query.span)
+
+
+def bind_view(query: ast.Query, catalog: Catalog) -> Node:
+    """A query as it was written, to learn its columns, which have names of their own. What can be run of it shows once
+    it is used."""
     node = _Binder(catalog).query(query, top=True)
-    return _finished(_named(node, nodes.unique_names(c.name for c in node.columns)), query.span)
+    return _named(node, nodes.unique_names(c.name for c in node.columns))
 
 
 def bind_insert(statement: ast.Insert, catalog: Catalog) -> nodes.Sink:
@@ -437,7 +446,7 @@ class _Binder:
             condition = scope.condition(body.where, "WHERE")
             _refuse_aggregates(condition, "WHERE", body.where)
             node, predicates = self._where(node, condition, scope, body.where)
-        node = arrange(node, ARRANGE_FROM)
+        node = arrange_from(node)
         scope = scope.over(node.columns)
         items = self._items(body, scope)
         having = None if body.having is None else scope.condition(body.having, "HAVING")
@@ -817,8 +826,11 @@ class _Binder:
             return self._common[reference.name.parts[0].name]
         found = self._catalog.find(reference.name)
         if isinstance(found, View):
-            node = _Binder(self._catalog.within(found)).query(found.query)
-            return _named(node, found.columns)
+            plans = self._catalog.view_plans
+            if id(found) not in plans:
+                node = _Binder(self._catalog.within(found)).query(found.query)
+                plans[id(found)] = found, _named(node, found.columns)
+            return plans[id(found)][1]
         for hint in reference.hints:
             found = _hinted(found, hint, self._catalog)
         for warning in check_read(found, reference.span):

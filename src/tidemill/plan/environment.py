@@ -8,7 +8,9 @@ texts. Runs without a JVM, so that `tidemill check` and `tidemill run` say the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tidemill.errors import (
@@ -21,9 +23,10 @@ from tidemill.errors import (
 )
 from tidemill.functions import PythonFunction
 from tidemill.plan import answers, nodes
-from tidemill.plan.binder import bind_insert, bind_query
+from tidemill.plan.binder import bind_insert, bind_query, bind_view
 from tidemill.plan.declarations import altered, as_select, like
 from tidemill.plan.explain import explain, tree
+from tidemill.plan.expressions import UserCall, walk
 from tidemill.plan.functions import FUNCTIONS, NOT_YET
 from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
 from tidemill.plan.modes import Modes, infer_modes
@@ -49,8 +52,15 @@ class Job:
     span: Span
     not_runnable: tuple[Diagnostic, ...] = ()
     """What the plan holds that cannot be executed yet."""
-    functions: tuple[PythonFunction, ...] = ()
-    """Functions of the user's that its queries call."""
+
+    @property
+    def functions(self) -> tuple[PythonFunction, ...]:
+        """Functions of the user's that its queries call."""
+        computed = (
+            e for root in self.roots for n in nodes.walk(root) for e in nodes.expressions(n)
+        )
+        called = (part for expr in computed for part in walk(expr) if isinstance(part, UserCall))
+        return tuple(dict.fromkeys(call.implementation for call in called))
 
     @property
     def sources(self) -> list[Table]:
@@ -79,6 +89,17 @@ class Text:
     text: str
 
 
+# Statements after which a name in a view may mean something else.
+_CHANGING = (
+    ast.Alter,
+    ast.CreateFunction,
+    ast.DropObject,
+    ast.ResetOption,
+    ast.SetOption,
+    ast.Use,
+)
+
+
 @dataclass
 class Environment:
     """Names and settings as they stand after the statements so far."""
@@ -96,8 +117,8 @@ class Environment:
     warnings: list[Diagnostic] = field(default_factory=list)
     meaningless: list[str] = field(default_factory=list)
     """Flink's settings that were given and have nothing to act on here."""
-    _called: dict[str, PythonFunction] = field(default_factory=dict)
-    """Functions of the user's that were looked up since the statement began."""
+    view_plans: dict[int, tuple[View, nodes.Node]] = field(default_factory=dict)
+    """What the binder has made of views, by their identity: a view may stand in many others."""
 
     def __post_init__(self) -> None:
         for key, value in self.overrides.items():
@@ -129,8 +150,6 @@ class Environment:
             found = self.names.system_functions.get(word.lower())
         else:
             found = self.names.function(name, within)
-        if found is not None:
-            self._called[f"{found.name} {found.implementation}"] = found
         return found
 
     def setting(self, key: str) -> str | None:
@@ -152,7 +171,8 @@ class Environment:
     # --- statements --------------------------------------------------------------------------
 
     def apply(self, statement: ast.Statement) -> Job | Text | None:
-        self._called.clear()
+        if isinstance(statement, _CHANGING) or getattr(statement, "temporary", False):
+            self.view_plans.clear()
         match statement:
             case ast.CreateTable(query=ast.Query()):
                 return self._create_as_select(statement)
@@ -240,7 +260,7 @@ class Environment:
 
     def _create_as_select(self, statement: ast.CreateTable) -> Job | None:
         assert statement.query is not None
-        query = bind_query(statement.query, self)
+        query = bind_view(statement.query, self)
         table_of_query = as_select(statement, query.columns)
         table = self._table(table_of_query, self.names.path(statement.name))
         if not self.names.create(statement.name, table, if_not_exists=statement.if_not_exists):
@@ -255,7 +275,7 @@ class Environment:
             raise
 
     def _view(self, statement: ast.CreateView, path: ObjectPath) -> View:
-        bound = bind_query(statement.query, self)
+        bound = bind_view(statement.query, self)
         names = tuple(c.name for c in statement.columns)
         if names and len(names) != len(bound.columns):
             raise script_error(
@@ -416,7 +436,7 @@ class Environment:
         found = answers.find_described(name, self.names)
         if isinstance(found, Table):
             return found.schema
-        node = bind_query(found.query, self.within(found))
+        node = bind_view(found.query, self.within(found))
         names = found.columns or tuple(c.name for c in node.columns)
         return answers.view_schema(names, node.columns)
 
@@ -447,8 +467,7 @@ class Environment:
                 assert isinstance(parallelism, int)
                 check_writers(end.table, emitted.of(end.input), parallelism, end.span)
         missing = not_runnable(settled, span)
-        called = tuple(self._called.values())
-        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing, called)
+        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
 
     def _explain(self, statement: ast.Explain) -> Text:
         inner = statement.statement
@@ -494,6 +513,10 @@ class _Within:
     def setting(self, key: str) -> str | None:
         return self.environment.setting(key)
 
+    @property
+    def view_plans(self) -> dict[int, tuple[View, nodes.Node]]:
+        return self.environment.view_plans
+
     def with_options(self, table: Table, hint: ast.Hint) -> Table:
         return self.environment.with_options(table, hint)
 
@@ -510,8 +533,24 @@ def _is_inside(span: Span | None, other: Span) -> bool:
     )
 
 
+@contextmanager
+def _deep_calls() -> Iterator[None]:
+    """Room for plans of views upon views: a plan is walked by functions that call themselves."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 5000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:
     """Apply every statement; report the mistakes of all of them in one go."""
+    with _deep_calls():
+        return _compile(script, environment)
+
+
+def _compile(script: ast.Script, environment: Environment) -> list[Job | Text]:
     found: list[Job | Text] = []
     problems: list[Diagnostic] = []
     for statement in script.statements:

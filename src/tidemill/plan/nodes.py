@@ -7,7 +7,7 @@ each node asks of its inputs is written at the node; `modes` walks the plan and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -177,15 +177,27 @@ def expressions(node: Node) -> tuple[Expr, ...]:
             return node.calls
         case Correlate():
             return node.arguments
+        case WatermarkAssigner():
+            return (node.expression,)
+        case ChangelogNormalize() if node.condition is not None:
+            return (node.condition,)
     return ()
 
 
-def transform(node: Node, change: object) -> Node:
-    """Rebuild a plan from the bottom; `change` sees every node with its new inputs."""
-    below = tuple(transform(child, change) for child in node.inputs)
+def mark_arranged(node: Node) -> None:
+    """Remember, at the node, that all below it has been through the rules for FROM; a copy forgets it."""
+    node.__dict__["_arranged"] = True
+
+
+def transform(node: Node, change: Callable[[Node], Node], fresh: bool = False) -> Node:
+    """Rebuild a plan from the bottom; `change` sees every node with its new inputs. `fresh`: leave out what is marked
+    as arranged."""
+    if fresh and "_arranged" in node.__dict__:
+        return node
+    below = tuple(transform(child, change, fresh) for child in node.inputs)
     if any(a is not b for a, b in zip(below, node.inputs, strict=True)):
         node = node.with_inputs(*below)
-    return change(node)  # type: ignore[operator, no-any-return]
+    return change(node)
 
 
 def input_of(node: Node, index: int) -> Input:

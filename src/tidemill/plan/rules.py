@@ -52,9 +52,9 @@ def moved(expr: Expr, places: dict[int, int]) -> Expr:
 # --- filters go down -----------------------------------------------------------------------------
 
 
-def push_filters(root: Node) -> Node:
+def push_filters(root: Node, fresh: bool = False) -> Node:
     """Let every condition stand as low as it can."""
-    return nodes.transform(root, _push)
+    return nodes.transform(root, _push, fresh)
 
 
 def _push(node: Node) -> Node:
@@ -203,7 +203,7 @@ def _simplified(kind: str, parts: Sequence[Expr], left: range, right: range) -> 
     return "INNER" if no_left or no_right else kind
 
 
-def split_join_conditions(root: Node) -> Node:
+def split_join_conditions(root: Node, fresh: bool = False) -> Node:
     """What a join's condition says about one side only is asked of that side before the join."""
 
     def split(node: Node) -> Node:
@@ -233,13 +233,13 @@ def split_join_conditions(root: Node) -> Node:
         rest = [p for p in parts if p not in low_left and p not in low_right]
         return replace(node, left=left, right=right, condition=conjunction(rest))
 
-    return nodes.transform(root, split)
+    return nodes.transform(root, split, fresh)
 
 
 # --- joins over time -----------------------------------------------------------------------------
 
 
-def name_joins(root: Node) -> Node:
+def name_joins(root: Node, fresh: bool = False) -> Node:
     """Find the joins whose condition binds them to a window or to an interval of time."""
 
     def name(node: Node) -> Node:
@@ -247,7 +247,7 @@ def name_joins(root: Node) -> Node:
             return node
         return _window_join(node) or _interval_join(node) or node
 
-    return nodes.transform(root, name)
+    return nodes.transform(root, name, fresh)
 
 
 def _window_join(join: nodes.Join) -> Node | None:
@@ -712,9 +712,6 @@ def _merged(below: Node, expressions: tuple[Expr, ...], names: tuple[str, ...]) 
     return nodes.project(below, expressions, names)
 
 
-ARRANGE_FROM: tuple[Rule, ...] = (push_filters, split_join_conditions, name_joins)
-"""Rules for what stands in FROM and WHERE, before the select list is bound: they tell which columns stay clocks."""
-
 RULES: tuple[Rule, ...] = (
     push_filters,
     split_join_conditions,
@@ -727,7 +724,16 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def arrange(node: Node, rules: tuple[Rule, ...] = RULES) -> Node:
-    for rule in rules:
+def arrange(node: Node) -> Node:
+    for rule in RULES:
         node = rule(node)
+    return node
+
+
+def arrange_from(node: Node) -> Node:
+    """The rules for what stands in FROM and WHERE, before the select list is bound: they tell which columns stay
+    clocks. Views and subqueries below have been through them."""
+    for rule in (push_filters, split_join_conditions, name_joins):
+        node = rule(node, fresh=True)
+    nodes.mark_arranged(node)
     return node
