@@ -172,8 +172,11 @@ class _Page:
         """The end of a line: no space stays there, and the comments that waited for it come."""
         while self.parts and self.parts[-1] == " ":
             self.parts.pop()
+        start = " "
         for comment in self.waiting:
-            self.parts.append(f" {comment}")
+            self.parts.append(start + comment)
+            # Nothing goes on behind a comment that ends with its line.
+            start = " " if comment.startswith("/*") else "\n" + " " * self.indent
         self.waiting.clear()
 
 
