@@ -4,7 +4,7 @@ BIN := .venv/bin
 ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite parity-setup parity-record parity-full bench-one clean
+.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one clean fuzz
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -24,6 +24,9 @@ test-fast: $(ENV)          ## Tests without a JVM: under a minute
 
 test-jvm: kernel           ## Tests with one Spark JVM and one broker
 	$(PYTEST) -m "spark or kafka"
+
+fuzz: $(ENV)     ## Try 10,000 mutated scripts, or FUZZ=n: each gives a plan or diagnostics
+	FUZZ=$(or $(FUZZ),10000) $(PYTEST) -s tests/sql/test_mutations.py
 
 lint: $(ENV)     ## Ruff and strict mypy
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/docs.py --check
@@ -45,6 +48,9 @@ parity-setup: $(ENV)       ## Install Flink, whose answers the parity tests are 
 
 parity-record: $(ENV)      ## Record Flink's answers: new and changed cases, CASE=name or glob, ALL=1
 	@$(BIN)/python tools/flink/record.py $(if $(ALL),--all) $(if $(CASE),'$(CASE)')
+
+plans-record: $(ENV)       ## Record Flink's plans: new and changed statements, PLAN=name or glob, ALL=1
+	@$(BIN)/python tools/flink/record_plans.py $(if $(ALL),--all) $(if $(PLAN),'$(PLAN)')
 
 parity-full: kernel        ## Replay every parity case in every way
 	PARITY=full $(PYTEST) tests/parity

@@ -1,9 +1,8 @@
--- Orders with their payments, by an interval join that forgets what can no longer meet, and with the newest customer.
+-- Two joins: orders with their payments, forgetting what can no longer meet, and the newest address of every customer.
 --
 --     tidemill run --local examples/joins.sql
 CREATE TABLE orders (
     order_id BIGINT,
-    customer_id BIGINT,
     amount DECIMAL(10, 2),
     order_time TIMESTAMP(3),
     WATERMARK FOR order_time AS order_time - INTERVAL '5' SECOND
@@ -28,6 +27,18 @@ CREATE TABLE payments (
     'format' = 'json'
 );
 
+CREATE TABLE paid_orders (
+    order_id BIGINT,
+    amount DECIMAL(10, 2),
+    pay_method STRING
+) WITH (
+    'connector' = 'kafka',
+    'topic' = 'paid_orders',
+    'properties.bootstrap.servers' = 'localhost:9092',
+    'format' = 'json'
+);
+
+-- Rows of both tables come and go: an update of either side updates the result.
 CREATE TABLE customers (
     customer_id BIGINT,
     name STRING,
@@ -40,28 +51,39 @@ CREATE TABLE customers (
     'value.format' = 'json'
 );
 
-CREATE TABLE paid_orders (
-    order_id BIGINT,
-    name STRING,
-    amount DECIMAL(10, 2),
-    pay_method STRING,
-    PRIMARY KEY (order_id) NOT ENFORCED
+CREATE TABLE addresses (
+    customer_id BIGINT,
+    city STRING,
+    PRIMARY KEY (customer_id) NOT ENFORCED
 ) WITH (
     'connector' = 'upsert-kafka',
-    'topic' = 'paid_orders',
+    'topic' = 'addresses',
     'properties.bootstrap.servers' = 'localhost:9092',
     'key.format' = 'json',
     'value.format' = 'json'
 );
 
-CREATE VIEW paid AS
-SELECT o.order_id, o.customer_id, o.amount, p.pay_method
+CREATE TABLE address_book (
+    customer_id BIGINT,
+    name STRING,
+    city STRING,
+    PRIMARY KEY (customer_id) NOT ENFORCED
+) WITH (
+    'connector' = 'upsert-kafka',
+    'topic' = 'address_book',
+    'properties.bootstrap.servers' = 'localhost:9092',
+    'key.format' = 'json',
+    'value.format' = 'json'
+);
+
+INSERT INTO paid_orders
+SELECT o.order_id, o.amount, p.pay_method
 FROM orders AS o
 JOIN payments AS p
     ON o.order_id = p.order_id
     AND p.pay_time BETWEEN o.order_time AND o.order_time + INTERVAL '1' HOUR;
 
-INSERT INTO paid_orders
-SELECT paid.order_id, c.name, paid.amount, paid.pay_method
-FROM paid
-LEFT JOIN customers AS c ON paid.customer_id = c.customer_id;
+INSERT INTO address_book
+SELECT c.customer_id, c.name, a.city
+FROM customers AS c
+LEFT JOIN addresses AS a ON c.customer_id = a.customer_id;

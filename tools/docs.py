@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
 from case import MARKS, case_paths, read_case, read_sheet, sheet_paths  # noqa: E402
 
+from tidemill.plan.advice import CODES as ADVICE  # noqa: E402
 from tidemill.plan.functions import (  # noqa: E402
     AGGREGATES,
     NOT_YET,
@@ -51,7 +52,6 @@ from tidemill.tables.vendors import (  # noqa: E402
     KNOWN_CONNECTORS,
     KNOWN_FORMATS,
     PLANNED_CONNECTORS,
-    PLANNED_FORMATS,
 )
 
 DOCS = ROOT / "docs"
@@ -108,7 +108,11 @@ def _option_rows(options: Iterable[Option[Any]], prefix: str = "") -> Iterator[l
             notes.append(f"Deprecated: {option.deprecated}.")
         if option.pending:
             notes.append(f"**No effect yet**: {option.pending}.")
-        if option.since:
+        if option.aliases:
+            notes.append(f"Also as {', '.join(code(prefix + a) for a in option.aliases)}.")
+        if option.since and option.since.startswith("Flink"):
+            notes.append(f"(since {option.since})")
+        elif option.since:
             version = option.since.split(": ")
             notes.append(f"(in Flink since connector {', '.join(reversed(version))})")
         required = "yes" if option.required else ""
@@ -133,8 +137,33 @@ def table_options() -> str:
     return table(_OPTION_HEAD, _option_rows(FRAMEWORK_OPTIONS))
 
 
+_NOT_RUNNABLE = (
+    "**Not yet runnable**: `tidemill check` reads, types and plans tables of this format, `tidemill run` refuses"
+    " them.\n\n"
+)
+
+
 def format_options(name: str) -> str:
-    return table(_OPTION_HEAD, _option_rows(FORMATS[name].options, f"{name}."))
+    definition = FORMATS[name]
+    rows = table(_OPTION_HEAD, _option_rows(definition.options, f"{name}."))
+    return rows if definition.runnable else _NOT_RUNNABLE + rows
+
+
+def format_metadata(name: str) -> str:
+    return table(
+        ("key", "type", "meaning"),
+        ([code(k), code(str(m.read_type)), m.doc] for k, m in FORMATS[name].value_metadata.items()),
+    )
+
+
+def formats() -> str:
+    def row(name: str) -> list[str]:
+        definition = FORMATS[name]
+        use = "keys and values" if definition.changelog.insert_only else "values of `kafka` tables"
+        status = "" if definition.runnable else "not yet runnable"
+        return [f"[{name}]({name}.md)", use, definition.doc, str(definition.changelog), status]
+
+    return table(("format", "of", "what it is", "changes", ""), map(row, FORMATS))
 
 
 def connector_metadata(name: str) -> str:
@@ -174,7 +203,7 @@ def refused_connectors() -> str:
 
 
 def refused_formats() -> str:
-    return _refused(dict(KNOWN_FORMATS), PLANNED_FORMATS, "format")
+    return _refused(dict(KNOWN_FORMATS), (), "format")
 
 
 _RULES = {"blink": blink.OPTIONS, "dli": modern.DLI_OPTIONS, "legacy": legacy.OPTIONS}
@@ -403,6 +432,7 @@ AREAS = {
     "OPT": "Options and settings",
     "DIA": "Dialects",
     "PLAN": "Queries",
+    "ADV": "Advice",
     "FMT": "Formats",
     "RUN": "Running jobs",
     "CLI": "The command line",
@@ -476,7 +506,7 @@ def _titles() -> dict[str, str]:
     from tidemill.sql import parser
 
     listed = re.findall(r"^ +(SQL-\d{3})  (.*?)(?:  +\(.*)?$", parser.__doc__ or "", re.MULTILINE)
-    return {**CODES, **renewal.CODES, **dict(listed)}
+    return {**CODES, **ADVICE, **renewal.CODES, **dict(listed)}
 
 
 def errors(area: str) -> str:
@@ -510,7 +540,9 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "connector-options": connector_options,
     "connectors": connectors,
     "errors": errors,
+    "format-metadata": format_metadata,
     "format-options": format_options,
+    "formats": formats,
     "functions": functions,
     "functions-not-yet": functions_not_yet,
     "functions-summary": functions_summary,

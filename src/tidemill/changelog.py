@@ -20,14 +20,19 @@ class RowKind(IntEnum):
 
 
 _SYMBOLS = ("+I", "-U", "+U", "-D")
+_NAMES = ("I", "UB", "UA", "D")
 
 
 class ChangelogMode(frozenset[RowKind]):
     """The kinds that may travel along an edge of a plan."""
 
     def __str__(self) -> str:
-        names = {0: "I", 1: "UB", 2: "UA", 3: "D"}
-        return "[" + ",".join(names[k] for k in sorted(self)) + "]"
+        return "[" + ",".join(self.names) + "]"
+
+    @property
+    def names(self) -> list[str]:
+        """As Flink's plans print the kinds."""
+        return [_NAMES[kind] for kind in sorted(self)]
 
     @property
     def insert_only(self) -> bool:

@@ -67,15 +67,35 @@ def display_width(text: str) -> int:
     return width
 
 
-_SECRET = re.compile(
-    r"""(['"`]?[\w.-]*(?:password|jaas|secret|token|credential)[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
+SECRET_WORDS = (
+    r"password|passphrase|passwd|secret|token|jaas|credentials?(?!s?-source)|user-?info|basic-auth\.user"
+    r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers"
+)
+"""What a key holds whose value must never be shown, as a regular expression."""
+_SECRET_PAIR = re.compile(
+    rf"""(['"`]?[\w.-]*(?:{SECRET_WORDS})[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
     re.IGNORECASE,
+)
+_VARIABLE = re.compile(r"""(['"])\$\{[^}]*\}\1""")
+# A password in a value of another name: of an address, or of a JAAS line.
+_SECRET_INSIDE = re.compile(
+    r"""(?<=://)[^/\s:@'"]+:[^/\s@'"]+(?=@)|(?<=password=)\\?"[^"]*"?""", re.IGNORECASE
 )
 
 
 def masked(line: str) -> str:
-    """A script's line as it may be shown: the values of secret options as stars, their width kept."""
-    return _SECRET.sub(lambda m: m[1] + m[2][0] + "*" * (len(m[2]) - 2) + m[2][-1], line)
+    """A script's line as it may be shown: the values of secret options as stars, their width kept; a variable is
+    no secret."""
+
+    def stars(pair: re.Match[str]) -> str:
+        if _VARIABLE.fullmatch(pair[2]):
+            return pair[0]
+        quote, rest = pair[2][0], pair[2][1:]
+        closed = rest.endswith(quote)
+        return pair[1] + quote + "*" * (len(rest) - closed) + quote * closed
+
+    pairs = _SECRET_PAIR.sub(stars, line)
+    return _SECRET_INSIDE.sub(lambda found: "*" * len(found[0]), pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +193,22 @@ def job_error(
 
 def usage_error(code: str, message: str, hint: str | None = None) -> UsageError:
     return UsageError([Diagnostic(code, message, None, hint)])
+
+
+def in_script_order(
+    diagnostics: Iterable[Diagnostic], sources: Sequence[Source] = ()
+) -> list[Diagnostic]:
+    """As a reader of the script meets them: by file, then by place; those without a place first."""
+    files = [source.name for source in sources]
+
+    def place(diagnostic: Diagnostic) -> tuple[int, int]:
+        span = diagnostic.span
+        if span is None:
+            return -1, -1
+        name = span.source.name
+        return files.index(name) if name in files else 0, span.start
+
+    return sorted(diagnostics, key=place)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import Source, job_error, script_error, usage_error
 from tidemill.output import Output, TableOutput
-from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.plan.environment import (
+    Environment,
+    Job,
+    Text,
+    compile_script,
+    require_runnable,
+)
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.sql.dialects import dialect_named
 from tidemill.tables.catalog import Connector, Table
@@ -121,7 +127,9 @@ class Session:
 
     def compile(self, script: ast.Script) -> list[Job | Text]:
         """Bind every statement, without running anything."""
-        return compile_script(script, self.environment)
+        answers = compile_script(script, self.environment)
+        require_runnable(answers)
+        return answers
 
     def execute(self, sql: str, *, name: str = "session") -> list[RunningJob | str]:
         """Run statements; each INSERT starts a job (and waits for it under `table.dml-sync`)."""
@@ -211,6 +219,7 @@ class Session:
         assert isinstance(statement, ast.QueryStatement)
         answer = self.environment.apply(statement)
         assert isinstance(answer, Job)
+        require_runnable([answer])
         root, modes = answer.roots[0], answer.modes[0]
         lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, lambda table: lambda what, n: None)
         frame = with_kind(lowering.lower(root.input))

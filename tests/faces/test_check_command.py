@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import resource
 
 from command import Command
 
@@ -55,6 +55,86 @@ def test_variables_fill_and_missing_ones_are_told(tidemill: Command) -> None:
     assert "^" in done.stderr()
 
 
+CSV = """CREATE TABLE s (id BIGINT) WITH (
+  'connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'b:9092',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'csv');
+CREATE TABLE t (id BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO t SELECT id FROM s;
+"""
+
+
+def test_what_plans_and_cannot_be_run_is_marked_at_its_place(tidemill: Command) -> None:
+    script = tidemill.script(CSV)
+    done = tidemill("check", script)
+    assert done.wait() == 1
+    marked = "job.sql:5:13: {} PLAN-020: not yet runnable: format 'csv' of table 's'"
+    assert marked.format("error") in done.stderr()
+    assert done.stdout() == ""
+    planned = tidemill("check", "--plan-only", script)
+    assert planned.wait() == 0
+    assert marked.format("warning") in planned.stderr()
+    assert planned.stdout().endswith("job.sql: ok, 1 job\n")
+
+
+def test_run_agrees_with_check_and_starts_nothing(tidemill: Command) -> None:
+    done = tidemill("run", tidemill.script(CSV))
+    assert done.wait(20) == 1
+    assert "error PLAN-020: not yet runnable: format 'csv' of table 's'" in done.stderr()
+    assert "Spark" not in done.stderr()
+
+
+def test_advice_stands_among_the_mistakes_in_the_scripts_order(tidemill: Command) -> None:
+    script = tidemill.script(
+        "CREATE TABLE s (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');\n"
+        "SET 'table.exec.state.tlt' = '1 d';\n"
+        "SELECT id, COUNT(*) FROM s GROUP BY id;\n"
+    )
+    done = tidemill("check", "--json", script)
+    assert done.wait() == 0
+    found = [(d["code"], d["severity"], d["line"]) for d in json.loads(done.stdout())]
+    assert found == [
+        ("ADV-007", "warning", 1),
+        ("ADV-002", "warning", 1),
+        ("OPT-080", "warning", 2),
+        ("ADV-001", "warning", 3),
+    ]
+
+
+def test_explain_shows_the_plan_of_every_job_then_advice(tidemill: Command) -> None:
+    script = tidemill.script(
+        "CREATE TABLE s (id BIGINT) WITH ('connector' = 'datagen');\n"
+        "CREATE TABLE t (id BIGINT, c BIGINT) WITH ('connector' = 'print');\n"
+        "INSERT INTO t SELECT id, COUNT(*) FROM s GROUP BY id;\nSELECT id FROM s;\n"
+    )
+    done = tidemill("explain", script)
+    assert done.wait() == 0
+    first, second = done.stdout().strip().split("\n\n")
+    assert first.startswith("== t ==\nSink(table=[default_catalog.default_database.t]")
+    assert "changelogMode=[I,UB,UA]" in first
+    assert second.startswith("== select ==\n")
+    assert "warning ADV-001" in done.stderr()
+    shown = json.loads(_output(tidemill, "explain", "--json", script))
+    assert [job["name"] for job in shown["jobs"]] == ["t", "select"]
+    sink = shown["jobs"][0]["plans"][0]
+    assert sink["operator"].startswith("Sink(")
+    assert sink["inputs"][0]["changelog_mode"] == ["I", "UB", "UA"]
+    assert sink["inputs"][0]["upsert_keys"] == [["id"]]
+    assert [d["code"] for d in shown["diagnostics"]] == ["ADV-001"]
+
+
+def test_explain_tells_mistakes_and_ends_with_1(tidemill: Command) -> None:
+    done = tidemill("explain", tidemill.script("SELECT 1 + 'a' FROM nowhere;"))
+    assert done.wait() == 1
+    assert "error PLAN-059" in done.stderr()
+    assert tidemill("explain", tidemill.script(CSV)).wait() == 0
+
+
+def _output(tidemill: Command, *arguments: str) -> str:
+    done = tidemill(*arguments)
+    assert done.wait() == 0
+    return done.stdout()
+
+
 def test_strange_encodings(tidemill: Command) -> None:
     path = tidemill.place / "strange.sql"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("; ", ";\r\n").encode())
@@ -89,9 +169,15 @@ def test_a_500_line_script_is_checked_in_half_a_second(tidemill: Command) -> Non
     ]
     script = tidemill.script("\n".join(lines))
     assert "\n".join(lines).count("\n") >= 500
-    best = 10.0
+    # Time on the processor, Python's start included: what other processes do meanwhile does not count.
+    spent = []
     for _ in range(5):
-        begin = time.perf_counter()
+        before = processor_seconds()
         assert tidemill("check", script).wait() == 0
-        best = min(best, time.perf_counter() - begin)
-    assert best < 0.5, f"{best:.2f} s"
+        spent.append(processor_seconds() - before)
+    assert min(spent) < 0.5, spent
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

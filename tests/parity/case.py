@@ -166,7 +166,7 @@ class Case:
             [[topic, format_record(record)] for topic, record in step.records]
             for step in self.steps
         ]
-        return _sum([topics, steps, self.script, self.quiet_seconds, looks])
+        return checksum([topics, steps, self.script, self.quiet_seconds, looks])
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ class Sheet:
     @property
     def input(self) -> str:
         parts = [self.settings, self.columns, self.rows, self.expressions, self.aggregates]
-        return _sum(parts)
+        return checksum(parts)
 
     @property
     def has_groups(self) -> bool:
@@ -243,7 +243,7 @@ class SheetAnswer:
     aggregates: tuple[Evaluated, ...]
 
 
-def _sum(parts: object) -> str:
+def checksum(parts: object) -> str:
     text = json.dumps(parts, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 

@@ -45,9 +45,10 @@ def answer(case: Case) -> str:
     shown = [w.render() for w in environment.warnings]
     for job in answers:
         assert isinstance(job, Job)
+        shown += [d.render() for d in job.not_runnable]
         for root, modes in zip(job.roots, job.modes, strict=True):
             types = ", ".join(f"{c.name} {c.type}" for c in root.input.columns)
-            shown.append(f"{explain(root, modes)}\n=> {types}")
+            shown.append(f"{explain(root, modes, keys=True)}\n=> {types}")
     return "\n".join(shown)
 
 

@@ -20,14 +20,16 @@ def cases(*commands: str) -> list[Case]:
     ]
 
 
+def texts(case: Case) -> list[tuple[str, Dialect]]:
+    """The scripts of a case; each line of `statements` is one."""
+    dialect = DIALECTS[case.arguments.get("dialect", FLINK.name)]
+    if case.command == "statements":
+        return [(line, dialect) for line in case.input.split("\n")]
+    return [(_fill(case.input, case.arguments), dialect)]
+
+
 def scripts_by_dialect() -> list[tuple[str, Dialect]]:
-    found = [
-        (_fill(case.input, case.arguments), _dialect(case)) for case in cases("script", "accept")
-    ]
-    lines = [
-        (line, _dialect(case)) for case in cases("statements") for line in case.input.split("\n")
-    ]
-    return found + lines
+    return [found for case in cases("script", "accept", "statements") for found in texts(case)]
 
 
 def scripts() -> list[str]:
@@ -36,10 +38,6 @@ def scripts() -> list[str]:
 
 def expressions() -> list[str]:
     return [line for case in cases("expressions") for line in case.input.split("\n")]
-
-
-def _dialect(case: Case) -> Dialect:
-    return DIALECTS[case.arguments.get("dialect", FLINK.name)]
 
 
 def _fill(text: str, variables: dict[str, str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from syntax_dump import dump, inline
+from corpus import cases, expressions, texts
+from syntax_dump import dump, inline, walk
 
 from harness.datadriven import Case, check
 from tidemill.errors import ScriptError, Source
@@ -77,3 +78,20 @@ def message_of(text: str, dialect: Dialect) -> str:
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.stem)
 def test_cases(path: Path) -> None:
     check(path, evaluate)
+
+
+def statements_of(case: Case) -> list[ast.Statement]:
+    scripts = (parse_script(Source("s", text), None, dialect) for text, dialect in texts(case))
+    return [statement for script in scripts for statement in script.statements]
+
+
+def test_the_corpus_covers_the_language() -> None:
+    """Statements besides those of the manuals, and every node of the tree among them."""
+    ours = [c for c in cases("script", "accept", "statements") if c.path.stem != "manuals"]
+    trees: list[ast.Node] = [statement for case in ours for statement in statements_of(case)]
+    assert len(trees) >= 400
+    trees += [parse_expression(Source("e", text)) for text in expressions()]
+    seen = {type(node) for tree in trees for node in walk(tree)}
+    nodes = {n for n in vars(ast).values() if isinstance(n, type) and issubclass(n, ast.Node)}
+    abstract = {base for node in nodes for base in node.__bases__} | {ast.Script}
+    assert nodes - abstract <= seen, [n.__name__ for n in nodes - abstract - seen]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import time
 from contextlib import suppress
 
 import pytest
-from corpus import scripts
 
 from tidemill.errors import ScriptError, Source
 from tidemill.sql import parse_expression, parse_script
@@ -116,45 +114,3 @@ def test_pathological_text_takes_no_time() -> None:
         with suppress(ScriptError):
             parse_script(Source("s", text))
     assert time.process_time() - start < 3
-
-
-SIGNS = "( ) , ; . * = < > [ ] ' ` \" -- /* */ /*+ ${ } + - || => :: \\ ${N} ${env:X} ${Q}"
-WORDS = "SELECT FROM WHERE GROUP BY AS ON JOIN CASE END NOT NULL AND OVER WITH SET BEGIN IN IS CAST"
-ODDITIES = "订单 ， “ \u200b \ufeff \x00 \U0001f600 \ud800 1e 0x1 .. \r"
-PIECES = [*SIGNS.split(" "), *WORDS.split(" "), *ODDITIES.split(" "), "\n", "\t", " "]
-
-
-def mutate(text: str, chance: random.Random) -> str:
-    for _ in range(chance.randint(1, 4)):
-        start = chance.randrange(len(text) + 1)
-        end = min(len(text), start + chance.choice((0, 1, 1, 3, 8, 30)))
-        match chance.randrange(4):
-            case 0:
-                text = text[:start] + text[end:]
-            case 1:
-                text = text[:start] + chance.choice(PIECES) + text[start:]
-            case 2:
-                text = text[:start] + f" {chance.choice(PIECES)} " + text[end:]
-            case 3:
-                other = chance.randrange(len(text) + 1)
-                text = text[:other] + text[start:end] + text[other:]
-    return text
-
-
-def test_mutated_scripts_give_a_tree_or_diagnostics() -> None:
-    chance = random.Random(20240229)
-    seeds = [text for text in scripts() if text.strip() and len(text) < 1500]
-    parsed = 0
-    for _ in range(2000):
-        text = mutate(chance.choice(seeds), chance)
-        try:
-            parse_script(Source("fuzz.sql", text), {"N": "5"})
-            parsed += 1
-        except ScriptError as error:
-            assert error.diagnostics, text
-            for problem in error.diagnostics:
-                assert problem.code.startswith("SQL-")
-                assert problem.span is not None
-                assert 0 <= problem.span.start <= problem.span.end <= len(text), text
-                problem.render()
-    assert 200 < parsed < 1800

@@ -24,13 +24,12 @@ from tidemill.tables.catalog import Connector
 from tidemill.tables.connector import WatermarkOptions
 from tidemill.tables.formats import FORMATS, FormatSpec
 from tidemill.tables.kafka import Bounded, Startup
-from tidemill.tables.options import format_duration
+from tidemill.tables.options import MASK, format_duration, is_secret
 from tidemill.tables.upsert_kafka import BufferFlush
 
 DATA = Path(__file__).parent / "data"
-FILES = sorted(
-    path.name for path in DATA.glob("*.txt") if path.name != "flink_configuration_keys.txt"
-)
+OTHERS = ("flink_configuration_keys.txt", "rules.txt", "mistakes_of_a_script.txt")
+FILES = sorted(path.name for path in DATA.glob("*.txt") if path.name not in OTHERS)
 
 
 def cases(path: Path) -> Iterator[tuple[str, str]]:
@@ -67,7 +66,11 @@ def _show(value: object) -> str:
     match value:
         case FormatSpec(name, options, prefix):
             defaults = {o.key: o.default for o in FORMATS[name].options}
-            changed = {k: v for k, v in options.items() if v != defaults[k]}
+            changed = {
+                k: MASK if is_secret(k) else v
+                for k, v in options.items()
+                if v != defaults[k] and v != {}
+            }
             return f"{prefix}* {_show(changed)}" if changed else f"{prefix}*"
         case Startup() | Bounded() | BufferFlush() | WatermarkOptions() | Random() | Sequence():
             given = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))

@@ -15,10 +15,13 @@ from tidemill.errors import ScriptError, Source, Span
 from tidemill.sql import ast
 from tidemill.tables import (
     CONNECTORS,
+    FORMATS,
     build_table,
     check_insert,
     check_read,
+    definition_of,
     metadata_keys,
+    why_not_runnable,
     with_bootstrap,
     with_options,
 )
@@ -139,6 +142,105 @@ def test_metadata_keys_have_flinks_types() -> None:
         "timestamp-type": ("STRING NOT NULL", None),
     }
     assert metadata_keys(table("id BIGINT", "'connector' = 'print'").connector) == {}
+
+
+REGISTRY = "'avro-confluent.url' = 'http://r'"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("'format' = 'debezium-json', 'debezium-json.schema-include' = 'true'", "schema-include"),
+        (f"'format' = 'avro-confluent', {REGISTRY}", "avro-confluent.subject is required"),
+    ],
+)
+def test_what_a_format_can_only_read_is_not_written(options: str, said: str) -> None:
+    common = "'connector' = 'kafka', 'topic' = 'a;b', 'properties.bootstrap.servers' = 'b:1', "
+    declared = table("id BIGINT", common + options)
+    assert check_read(declared, None) is not None
+    with pytest.raises(ScriptError, match=said) as raised:
+        check_insert(declared, None)
+    assert [d.code for d in raised.value.diagnostics] == ["OPT-055"]
+    one_topic = common.replace("a;b", "a")
+    named = f"{common}'format' = 'avro-confluent', {REGISTRY}, 'avro-confluent.subject' = 's'"
+    check_insert(table("id BIGINT", named), None)
+    check_insert(table("id BIGINT", f"{one_topic}'format' = 'avro-confluent', {REGISTRY}"), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "source", "sink"),
+    [
+        ("'connector' = 'kafka', 'format' = 'json'", "[I]", "[I]"),
+        ("'connector' = 'kafka', 'format' = 'csv'", "[I]", "[I]"),
+        ("'connector' = 'kafka', 'format' = 'debezium-json'", "[I,UB,UA,D]", "[I,UB,UA,D]"),
+        ("'connector' = 'kafka', 'format' = 'maxwell-json'", "[I,UB,UA,D]", "[I,UB,UA,D]"),
+        (
+            "'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json'",
+            "[UA,D]",
+            "[I,UA,D]",
+        ),
+        ("'connector' = 'datagen'", "[I]", None),
+        ("'connector' = 'print'", None, "[I,UB,UA,D]"),
+        ("'connector' = 'blackhole'", None, "[I,UA,D]"),
+    ],
+)
+def test_changes_that_tables_give_and_take(
+    options: str, source: str | None, sink: str | None
+) -> None:
+    columns = "id BIGINT"
+    if "kafka" in options:
+        options += ", 'topic' = 'a', 'properties.bootstrap.servers' = 'b:1'"
+    if "upsert" in options:
+        columns += ", PRIMARY KEY (id) NOT ENFORCED"
+    connector = table(columns, options).connector
+    definition = definition_of(connector)
+    assert (str(connector.source_mode) if definition.source else None) == source
+    assert (str(connector.sink_mode) if definition.sink else None) == sink
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "read", "written"),
+    [
+        ("id BIGINT", "'format' = 'json'", None, None),
+        ("id BIGINT", "'format' = 'raw'", "format 'raw'", "format 'raw'"),
+        (
+            "id BIGINT",
+            "'format' = 'json', 'key.format' = 'csv', 'key.fields' = 'id'",
+            "format 'csv'",
+            "format 'csv'",
+        ),
+        (
+            "id BIGINT",
+            "'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',"
+            " 'sink.transactional-id-prefix' = 'p'",
+            None,
+            "exactly-once delivery",
+        ),
+        (
+            "id BIGINT, h ARRAY<ROW<k STRING, v BYTES>> METADATA FROM 'header-list' VIRTUAL",
+            "'format' = 'json'",
+            "metadata 'header-list'",
+            None,
+        ),
+    ],
+)
+def test_what_cannot_be_run_yet_has_a_name(
+    columns: str, options: str, read: str | None, written: str | None
+) -> None:
+    common = "'connector' = 'kafka', 'topic' = 'a', 'properties.bootstrap.servers' = 'b:1', "
+    declared = table(columns, common + options)
+    assert why_not_runnable(declared, written=False) == read
+    assert why_not_runnable(declared, written=True) == written
+
+
+def test_an_upsert_table_can_be_written_and_not_read_yet() -> None:
+    declared = table(
+        "id BIGINT, PRIMARY KEY (id) NOT ENFORCED",
+        "'connector' = 'upsert-kafka', 'topic' = 'a', 'properties.bootstrap.servers' = 'b:1',"
+        " 'key.format' = 'json', 'value.format' = 'json'",
+    )
+    assert why_not_runnable(declared, written=False) == "upsert-kafka source"
+    assert why_not_runnable(declared, written=True) is None
 
 
 def test_casts_are_those_of_flink() -> None:
@@ -297,11 +399,12 @@ def test_tables_of_the_manuals_are_accepted_without_a_word(title: str) -> None:
 
 KEYS = sorted(
     {o.key.replace("#", "id").replace("*", "x") for d in CONNECTORS.values() for o in d.options}
+    | {f"{d.name}.{o.key}".replace("*", "x") for d in FORMATS.values() for o in d.options}
     | {"json.ignore-parse-errors", "value.json.timestamp-format.standard", "type", "nonsense", ""}
 )
 VALUES = st.one_of(
     st.sampled_from(
-        ["", "json", "csv", "id", "id;name", "0", "1", "-1", "true", "5 min", "timestamp", "ALL",
+        [*FORMATS, "",  "id", "id;name", "0", "1", "-1", "true", "5 min", "timestamp", "ALL",
          "EXCEPT_KEY", "specific-offsets", "partition:0,offset:1", "sequence", "exactly-once", "'", "("]
     ),
     st.text(max_size=12),

@@ -5,11 +5,13 @@ In, a request a line; out, an answer a line:
     {"do": "start", "statements": […], "settings": {…}}   → {"types": [[name, type]…], "plans": […]}
     {"do": "settle", "quiet": 3, "patience": 120}         → {"rows": [[kind, text]…], "ended": bool}
     {"do": "stop"}                                        → {"rows": …}
+    {"do": "plan", "statements": […]}                     → {"types": …, "plan": text}
 
 `start` runs the statements in a fresh TableEnvironment on the one cluster of this process; a final
 SELECT is collected. `settle` answers when all jobs have ended, or when every task runs and nothing has
 moved for `quiet` seconds: no row came, no operator counted a record, no source has records pending.
-`stop` cancels what still runs. An answer with `"error": [[class, message]…]`, the chain of causes,
+`stop` cancels what still runs. `plan` runs all statements but the last, which is only explained; no job
+starts and nothing outside is asked. An answer with `"error": [[class, message]…]`, the chain of causes,
 says that Flink refused or failed, one with `"fault": text` that the oracle did; what was known by then
 is in the answer too.
 
@@ -118,9 +120,40 @@ class Flink:
         builder.withConfiguration(self.configuration({**SETTINGS, **settings, **remote}))
         return self.flink.table.api.TableEnvironment.create(builder.build())
 
+    def plan(self, environment: Any, statement: str) -> str:
+        """The physical plan of a statement, with changelog modes."""
+        text = self.flink.table.api.ExplainFormat.TEXT
+        explained = environment.explainSql(statement, text, self.details)
+        return str(PHYSICAL.search(explained)[1])  # type: ignore[index]
+
     def ask(self, path: str) -> Any:
         with urllib.request.urlopen(self.rest + path, timeout=20) as answer:
             return json.load(answer)
+
+
+def begin_of(statement: str) -> tuple[str, str]:
+    """A statement without comments before it and in a form that Flink's API knows; its first word."""
+    bare = statement[SPACE.match(statement).end() :]  # type: ignore[union-attr]
+    bare = CLIENT_SET.sub("EXECUTE STATEMENT SET BEGIN", bare)
+    return bare, re.match(r"\w+|\(|", bare)[0].upper()  # type: ignore[index]
+
+
+def declare(environment: Any, statement: str) -> None:
+    """Run a statement that starts no job."""
+    assigned = SET.match(begin_of(statement)[0])
+    if assigned:
+        key, text, word = assigned.groups()
+        value = word if text is None else text.replace("''", "'")
+        environment.getConfig().set(key, value)
+    else:
+        environment.executeSql(statement)
+
+
+def types_of(schema: Any) -> list[list[str]]:
+    return [
+        [column.getName(), column.getDataType().getLogicalType().asSummaryString()]
+        for column in schema.getColumns()
+    ]
 
 
 class Rows:
@@ -128,10 +161,7 @@ class Rows:
 
     def __init__(self, flink: Flink, result: Any) -> None:
         schema = result.getResolvedSchema()
-        self.types = [
-            [column.getName(), column.getDataType().getLogicalType().asSummaryString()]
-            for column in schema.getColumns()
-        ]
+        self.types = types_of(schema)
         self.write = RowWriter(flink, schema)
         self.fresh: list[list[str]] = []
         self.count = 0
@@ -288,28 +318,15 @@ class Conversation:
     def start(self, statements: list[str], settings: dict[str, str]) -> None:
         environment = self.flink.environment(settings)
         for statement in statements:
-            bare = statement[SPACE.match(statement).end() :]  # type: ignore[union-attr]
-            first = re.match(r"\w+|\(|", bare)[0].upper()  # type: ignore[index]
-            assigned = SET.match(bare)
-            if assigned:
-                key, text, word = assigned.groups()
-                value = word if text is None else text.replace("''", "'")
-                environment.getConfig().set(key, value)
-            elif first in QUERIES:
-                self.plans.append(self._plan(environment, bare))
+            bare, first = begin_of(statement)
+            if first in QUERIES:
+                self.plans.append(self.flink.plan(environment, bare))
                 self._running(environment.executeSql(statement), collected=True)
             elif first in JOBS:
-                whole = CLIENT_SET.sub("EXECUTE STATEMENT SET BEGIN", bare)
-                self.plans.append(self._plan(environment, whole))
-                self._running(environment.executeSql(whole), collected=False)
+                self.plans.append(self.flink.plan(environment, bare))
+                self._running(environment.executeSql(bare), collected=False)
             else:
-                environment.executeSql(statement)
-
-    def _plan(self, environment: Any, statement: str) -> str:
-        explained = environment.explainSql(
-            statement, self.flink.flink.table.api.ExplainFormat.TEXT, self.flink.details
-        )
-        return str(PHYSICAL.search(explained)[1])  # type: ignore[index]
+                declare(environment, statement)
 
     def _running(self, result: Any, collected: bool) -> None:
         client = result.getJobClient()
@@ -410,7 +427,12 @@ class Oracle:
     def answer(self, line: str) -> dict[str, Any]:
         try:
             request = json.loads(line)
-            requests = {"start": self._start, "settle": self._settle, "stop": self._stop}
+            requests = {
+                "start": self._start,
+                "settle": self._settle,
+                "stop": self._stop,
+                "plan": self._plan,
+            }
             return requests[request.pop("do")](**request)
         except Exception as problem:
             return failure(problem)
@@ -439,6 +461,17 @@ class Oracle:
         old, self.talk = self.talk, Conversation(self.flink)
         old.stop()
         return {"rows": old.take()}
+
+    def _plan(self, statements: list[str]) -> dict[str, Any]:
+        environment = self.flink.environment({})
+        *before, last = statements
+        for statement in before:
+            declare(environment, statement)
+        bare, first = begin_of(last)
+        types = None
+        if first in QUERIES:
+            types = types_of(environment.sqlQuery(bare).getResolvedSchema())
+        return {"types": types, "plan": self.flink.plan(environment, bare)}
 
 
 def main() -> None:

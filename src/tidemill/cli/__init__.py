@@ -17,6 +17,7 @@ from tidemill.errors import TidemillError
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("tidemill.cli.run:run", "Run scripts: every INSERT becomes a job."),
     "check": ("tidemill.cli.check:check", "Check scripts without running them."),
+    "explain": ("tidemill.cli.explain:explain", "Show how the jobs of scripts are planned."),
     "translate": (
         "tidemill.cli.translate:translate",
         "Write a script of another dialect as today's Flink SQL.",

@@ -1,59 +1,117 @@
-"""`tidemill check`: parse, resolve and validate, without a JVM."""
+"""`tidemill check`: parse, resolve and validate, without a JVM. Also the reading that `explain` shares with it."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tidemill.cli.options import dialect_option, pairs
-from tidemill.errors import Diagnostic, TidemillError
-from tidemill.plan.environment import Environment, Job, compile_script
+from tidemill.errors import Diagnostic, Source, TidemillError, in_script_order
+from tidemill.plan.advice import advise
+from tidemill.plan.environment import Environment, Job, Text, compile_script
 from tidemill.sql import read_script
 from tidemill.sql.dialects import Dialect
 from tidemill.tables.modern import read_modern
 
 
-@click.command()
-@click.argument("scripts", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="Fill ${NAME}.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
-)
-@dialect_option
-@click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
-def check(
-    scripts: tuple[Path, ...],
-    variables: tuple[str, ...],
-    settings: tuple[str, ...],
-    dialect: Dialect | None,
-    as_json: bool,
-) -> None:
-    """Check SCRIPTS (several files are one script) and say what is wrong with them."""
+@dataclass(frozen=True)
+class Reading:
+    """What the command line says about the scripts to read."""
+
+    scripts: tuple[Path, ...]
+    variables: tuple[str, ...]
+    settings: tuple[str, ...]
+    dialect: Dialect | None
+    plan_only: bool = False
+    """Whether what plans and cannot be run is good enough."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is known of scripts without running them."""
+
+    answers: tuple[Job | Text, ...]
+    diagnostics: list[Diagnostic]
+    """In the order of the scripts: errors, warnings, advice and notices."""
+    exit_code: int
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [answer for answer in self.answers if isinstance(answer, Job)]
+
+
+def read_scripts(reading: Reading) -> Checked:
+    """Read and plan; all that is wrong with the scripts, or worth a word, is in the diagnostics."""
     found: list[Diagnostic] = []
-    jobs = 0
+    sources: list[Source] = []
+    answers: list[Job | Text] = []
     code = 0
     try:
-        environment = Environment(overrides=pairs(settings, "--set"))
+        environment = Environment(overrides=pairs(reading.settings, "--set"))
         try:
-            sources = [read_script(s) for s in scripts]
-            modern = read_modern(sources, pairs(variables, "--var"), dialect)
+            variables = pairs(reading.variables, "--var")
+            sources += [read_script(script) for script in reading.scripts]
+            modern = read_modern(sources, variables, reading.dialect)
             environment.warnings += modern.to_tell
             answers = compile_script(modern.script, environment)
-            jobs = sum(isinstance(answer, Job) for answer in answers)
+            jobs = [answer for answer in answers if isinstance(answer, Job)]
+            found += advise(modern.script, jobs)
+            missing = [d for job in jobs for d in job.not_runnable]
+            if missing and not reading.plan_only:
+                code = 1
+            found += [replace(d, severity="warning") for d in missing] if not code else missing
         finally:
             found += environment.warnings
     except TidemillError as error:
-        found = error.diagnostics + found
+        found += error.diagnostics
         code = error.exit_code
+    return Checked(tuple(answers), in_script_order(dict.fromkeys(found), sources), code)
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments of a command that reads scripts; `Reading` takes their values."""
+    options = (
+        click.argument("scripts", nargs=-1, required=True, type=click.Path(path_type=Path)),
+        click.option(
+            "--var", "variables", multiple=True, metavar="NAME=VALUE", help="Fill ${NAME}."
+        ),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
+        ),
+        dialect_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@reading_options
+@click.option("--plan-only", is_flag=True, help="What plans is good, though it cannot be run yet.")
+@click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
+def check(as_json: bool, **given: Any) -> None:
+    """Check SCRIPTS (several files are one script) and say what is wrong with them.
+
+    Mistakes, what cannot be run yet, and advice come in the order of the script.
+    """
+    reading = Reading(**given)
+    checked = read_scripts(reading)
     if as_json:
-        print(json.dumps([d.to_json() for d in found], ensure_ascii=False, indent=2))
+        print(json.dumps([d.to_json() for d in checked.diagnostics], ensure_ascii=False, indent=2))
     else:
-        for diagnostic in found:
-            print(diagnostic.render(), file=sys.stderr)
-        if code == 0:
-            names = ", ".join(str(s) for s in scripts)
+        tell(checked.diagnostics)
+        if checked.exit_code == 0:
+            names, jobs = ", ".join(str(s) for s in reading.scripts), len(checked.jobs)
             print(f"{names}: ok, {jobs} job{'s' * (jobs != 1)}")
-    raise SystemExit(code)
+    raise SystemExit(checked.exit_code)
+
+
+def tell(diagnostics: list[Diagnostic]) -> None:
+    for diagnostic in diagnostics:
+        print(diagnostic.render(), file=sys.stderr)

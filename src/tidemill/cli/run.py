@@ -15,7 +15,8 @@ import click
 from tidemill.cli.options import dialect_option, pairs
 from tidemill.errors import JobError, TidemillError, display_width
 from tidemill.output import JsonLines, TableOutput
-from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.plan.advice import advise
+from tidemill.plan.environment import Environment, Job, Text, compile_script, require_runnable
 from tidemill.session import Session
 from tidemill.sql import read_script
 from tidemill.sql.dialects import Dialect
@@ -82,6 +83,8 @@ def run(
     first.warnings += modern.to_tell
     try:
         answers = compile_script(modern.script, first)
+        require_runnable(answers)
+        first.warnings += advise(modern.script, [a for a in answers if isinstance(a, Job)])
     finally:
         for warning in first.warnings:
             say(warning.render())

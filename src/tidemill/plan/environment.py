@@ -18,19 +18,21 @@ from tidemill.errors import (
     script_error,
 )
 from tidemill.plan import nodes
-from tidemill.plan.binder import bind_insert, bind_query, with_unique_names
+from tidemill.plan.binder import bind_insert, bind_query
 from tidemill.plan.explain import explain
-from tidemill.plan.modes import Modes, check_runnable, infer_modes
+from tidemill.plan.modes import Modes, infer_modes
+from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
-from tidemill.plan.tables import bind_table
+from tidemill.plan.tables import BrokenTable, bind_table
 from tidemill.sql import ast
-from tidemill.tables import redacted
+from tidemill.tables import check_writers, redacted
 from tidemill.tables import settings as known_settings
 from tidemill.tables.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
     Connector,
     Table,
+    Unusable,
     View,
 )
 
@@ -44,6 +46,8 @@ class Job:
     settings: Mapping[str, object]
     """Typed values of the honoured keys that were set."""
     span: Span
+    not_runnable: tuple[Diagnostic, ...] = ()
+    """What the plan holds that cannot be executed yet."""
 
     @property
     def sources(self) -> list[Table]:
@@ -109,6 +113,20 @@ class Environment:
             )
         return found
 
+    def setting(self, key: str) -> str | None:
+        return self.texts.get(key)
+
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        raise not_yet("the hint OPTIONS", hint.span)
+
+    def forget_unusable(self) -> None:
+        """Tables that were kept for the sake of a script's other mistakes do not outlive it."""
+        self.objects = {
+            name: found
+            for name, found in self.objects.items()
+            if not (isinstance(found, Table) and isinstance(found.connector, Unusable))
+        }
+
     def warn(self, warning: Diagnostic) -> None:
         if warning not in self.warnings:
             self.warnings.append(warning)
@@ -168,7 +186,7 @@ class Environment:
                 )
             case ast.QueryStatement():
                 node = bind_query(statement.query, self)
-                return self._job((nodes.Collect(with_unique_names(node)),), statement.query.span)
+                return self._job((nodes.Collect(node),), statement.query.span)
             case ast.Explain():
                 return self._explain(statement)
             case _:
@@ -213,21 +231,37 @@ class Environment:
         self.texts[key] = value
 
     def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
+        settled: list[nodes.Sink | nodes.Collect] = []
         modes = []
         for root in roots:
-            modes.append(infer_modes(root))
-            check_runnable(root, span)
-        return Job(roots, tuple(modes), dict(self.settings), span)
+            materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
+            end, emitted = infer_modes(root, span, materialize)
+            assert isinstance(end, nodes.Sink | nodes.Collect)
+            settled.append(end)
+            modes.append(emitted)
+            if isinstance(end, nodes.Sink):
+                parallelism = self.settings.get("parallelism.default", 1)
+                assert isinstance(parallelism, int)
+                check_writers(end.table, emitted.of(end.input), parallelism, end.span)
+        missing = not_runnable(settled, span)
+        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
 
     def _explain(self, statement: ast.Explain) -> Text:
-        inner = self.apply(statement.statement)
+        query = statement.statement
+        if isinstance(query, ast.QueryStatement):
+            node = bind_query(query.query, self)
+            asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
+            end = nodes.Collect(node, asked)
+            inner: Job | Text | None = self._job((end,), query.span)
+        else:
+            inner = self.apply(query)
         if not isinstance(inner, Job):
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
             )
-        return Text(
-            "\n\n".join(explain(r, m) for r, m in zip(inner.roots, inner.modes, strict=True))
-        )
+        pairs = zip(inner.roots, inner.modes, strict=True)
+        keys = "CHANGELOG_MODE" in statement.details
+        return Text("\n\n".join(explain(root, modes, keys) for root, modes in pairs))
 
 
 def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:
@@ -249,19 +283,33 @@ def compile_script(script: ast.Script, environment: Environment) -> list[Job | T
             continue
         except ScriptError as error:
             problems += error.diagnostics
-            _remember_broken(statement, environment)
+            _remember_broken(statement, error, environment)
             continue
         if answer is not None:
             found.append(answer)
     if problems:
+        environment.forget_unusable()
         raise ScriptError(_without_echoes(problems, environment))
     return found
 
 
-def _remember_broken(statement: ast.Statement, environment: Environment) -> None:
+def require_runnable(answers: Iterable[Job | Text]) -> None:
+    """Refuse jobs that cannot be executed yet, all of them at once, before any is started."""
+    missing = [d for answer in answers if isinstance(answer, Job) for d in answer.not_runnable]
+    if missing:
+        raise ScriptError(missing)
+
+
+def _remember_broken(
+    statement: ast.Statement, error: ScriptError, environment: Environment
+) -> None:
     """A table that failed must not make every statement that names it fail as well."""
-    if isinstance(statement, (ast.CreateTable, ast.CreateView)):
-        environment.broken.add(statement.name.parts[-1].name)
+    if not isinstance(statement, (ast.CreateTable, ast.CreateView)):
+        return
+    name = statement.name.parts[-1].name
+    environment.broken.add(name)
+    if isinstance(error, BrokenTable) and error.table is not None:
+        environment.objects.setdefault(name, error.table)
 
 
 def _without_echoes(problems: Iterable[Diagnostic], environment: Environment) -> list[Diagnostic]:

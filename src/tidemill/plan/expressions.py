@@ -6,9 +6,10 @@ Operators, special forms and functions are all `Call`s; what a call means is sai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from tidemill.errors import Span
 from tidemill.types import BOOLEAN, SqlType
 
 LiteralValue = bool | int | float | Decimal | str | bytes | None
@@ -99,10 +100,18 @@ class Frame:
 class OverCall(Expr):
     """SUM(x) OVER (PARTITION BY … ORDER BY …). Lives in an Over node; above it, an Input stands for it."""
 
-    call: AggregateCall
+    function: str
+    arguments: tuple[Expr, ...]
+    distinct: bool
+    filter: Expr | None
     partition_by: tuple[Expr, ...]
     order_by: tuple[SortKey, ...]
     frame: Frame
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def call(self) -> AggregateCall:
+        return AggregateCall(self.type, self.function, self.arguments, self.distinct, self.filter)
 
 
 @dataclass(frozen=True)
@@ -111,9 +120,10 @@ class Subquery(Expr):
 
     kind: str
     """IN, EXISTS or SCALAR"""
-    query: object
-    """The syntax tree; the binder reads it when it knows where the condition stands."""
+    plan: object
+    """What the binder made of the query."""
     operands: tuple[Expr, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -121,14 +131,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
     if isinstance(expr, Call):
         for argument in expr.arguments:
             yield from walk(argument)
-    elif isinstance(expr, AggregateCall):
+    elif isinstance(expr, AggregateCall | OverCall):
         for part in (*expr.arguments, *(k.expression for k in expr.order_by)):
+            yield from walk(part)
+        for part in expr.partition_by if isinstance(expr, OverCall) else ():
             yield from walk(part)
         if expr.filter is not None:
             yield from walk(expr.filter)
-    elif isinstance(expr, OverCall):
-        for part in (expr.call, *expr.partition_by, *(k.expression for k in expr.order_by)):
-            yield from walk(part)
     elif isinstance(expr, Subquery):
         for operand in expr.operands:
             yield from walk(operand)
@@ -147,22 +156,17 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     match expr:
         case Call():
             return replace(expr, arguments=tuple(rewrite(a, change) for a in expr.arguments))
-        case AggregateCall():
-            return replace(
+        case AggregateCall() | OverCall():
+            changed = replace(
                 expr,
                 arguments=tuple(rewrite(a, change) for a in expr.arguments),
                 filter=None if expr.filter is None else rewrite(expr.filter, change),
                 order_by=rewrite_keys(expr.order_by, change),
             )
-        case OverCall():
-            call = rewrite(expr.call, change)
-            assert isinstance(call, AggregateCall)
-            return replace(
-                expr,
-                call=call,
-                partition_by=tuple(rewrite(p, change) for p in expr.partition_by),
-                order_by=rewrite_keys(expr.order_by, change),
-            )
+            if isinstance(changed, OverCall):
+                by = tuple(rewrite(p, change) for p in changed.partition_by)
+                return replace(changed, partition_by=by)
+            return changed
         case Subquery():
             return replace(expr, operands=tuple(rewrite(o, change) for o in expr.operands))
     return expr

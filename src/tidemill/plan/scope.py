@@ -4,24 +4,31 @@ names are input columns and whose types are Flink's. Law: a mistake points at th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 from math import isinf
+from typing import Protocol
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, did_you_mean, script_error
-from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, walk
-from tidemill.plan.functions import (
-    AGGREGATES,
-    FUNCTIONS,
-    NOT_YET,
-    REFUSALS,
-    TYPES,
-    Function,
-    aggregate_type,
+from tidemill.plan.expressions import (
+    AggregateCall,
+    Call,
+    Expr,
+    Frame,
+    Input,
+    Literal,
+    OuterInput,
+    OverCall,
+    SortKey,
+    Subquery,
+    rewrite,
+    walk,
 )
+from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, TYPES, Function
+from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
 from tidemill.plan.functions.json import is_path
 from tidemill.plan.functions.logic import COMPARISONS
 from tidemill.plan.functions.times import UNITS
@@ -30,6 +37,13 @@ from tidemill.sql import ast
 _TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
 # Functions that may be written like a column; the time functions are known to the parser.
 _WITHOUT_PARENTHESES = (["PI"],)
+_GROUPING = ("GROUPING", "GROUPING_ID", "GROUP_ID")
+# What a query may ask about the window that it groups by: function, window, property.
+WINDOW_PROPERTIES = {
+    f"{window}_{name}": (window, name.lower())
+    for window in ("TUMBLE", "HOP", "SESSION")
+    for name in ("START", "END", "ROWTIME", "PROCTIME")
+}
 
 
 @dataclass(frozen=True)
@@ -40,25 +54,56 @@ class Relation:
     columns: tuple[Input, ...]
 
 
+class BoundQuery(Protocol):
+    """What the binder makes of a query inside an expression."""
+
+    @property
+    def columns(self) -> tuple[t.Field, ...]: ...
+
+
 @dataclass(frozen=True)
 class Scope:
     relations: tuple[Relation, ...] = ()
+    outer: Scope | None = None
+    """The columns around a subquery."""
+    common: tuple[tuple[str, Expr], ...] = ()
+    """Columns of JOIN … USING: their name stands for both sides."""
+    windows: Mapping[str, ast.WindowSpecification] = field(default_factory=dict)
+    """The WINDOW clause."""
+    subquery: Callable[[ast.Query, Scope], BoundQuery] | None = None
 
     @property
     def columns(self) -> tuple[Input, ...]:
         return tuple(c for r in self.relations for c in r.columns)
 
+    def over(self, columns: Sequence[t.Field]) -> Scope:
+        """The same names over columns whose types may have changed."""
+
+        def moved(expr: Input) -> Input:
+            return replace(expr, type=columns[expr.index].type)
+
+        relations = (replace(r, columns=tuple(map(moved, r.columns))) for r in self.relations)
+        return replace(self, relations=tuple(relations))
+
     # --- names -------------------------------------------------------------------------------
 
-    def star(self, node: ast.Star) -> tuple[Input, ...]:
+    def star(self, node: ast.Star) -> tuple[tuple[str, Expr], ...]:
         if node.qualifier is None:
             if not self.relations:
                 raise script_error("PLAN-001", "'*' needs a FROM clause", node.span)
-            return self.columns
+            merged = {name for name, _ in self.common}
+            rest = ((c.name, c) for c in self.columns if c.name not in merged)
+            return (*self.common, *rest)
         wanted = str(node.qualifier)
         for relation in self.relations:
             if relation.name == wanted:
-                return relation.columns
+                return tuple((c.name, c) for c in relation.columns)
+        row = self._find(node.qualifier)
+        if row is not None and isinstance(row.type, t.RowType):
+            span = node.qualifier.span
+            return tuple(
+                (f.name, _fields(row, (ast.Identifier(span, f.name),))) for f in row.type.fields
+            )
         names = [r.name for r in self.relations if r.name]
         raise script_error(
             "PLAN-002",
@@ -68,6 +113,18 @@ class Scope:
         )
 
     def column(self, name: ast.QualifiedName) -> Expr:
+        found = self._find(name)
+        if found is None and self.outer is not None:
+            around = self.outer._find(name)
+            if around is not None:
+                return rewrite(around, _from_outside)
+        if found is None and [p.name for p in name.parts] in _WITHOUT_PARENTHESES:
+            return self._apply(name.parts[0].name, [], name.span)
+        if found is None:
+            raise self._missing(name.parts[0], self.columns, self._place())
+        return found
+
+    def _find(self, name: ast.QualifiedName) -> Expr | None:
         parts = [p.name for p in name.parts]
         for relation in self.relations:
             if len(parts) > 1 and relation.name == parts[0]:
@@ -75,22 +132,23 @@ class Scope:
                 if not found:
                     raise self._missing(name.parts[1], relation.columns, f"table '{parts[0]}'")
                 return _fields(found[0], name.parts[2:])
+        for merged, expr in self.common:
+            if merged == parts[0]:
+                return _fields(expr, name.parts[1:])
         found = [c for c in self.columns if c.name == parts[0]]
         if len(found) > 1:
-            owners = " and ".join(
-                f"'{r.name}'" for r in self.relations if any(c in found for c in r.columns)
-            )
+            owners = [f"'{r.name}'" for r in self.relations if any(c in found for c in r.columns)]
+            several = len(owners) > 1
             raise script_error(
                 "PLAN-004",
-                f"column '{parts[0]}' is ambiguous: {owners} have one",
+                f"column '{parts[0]}' is ambiguous"
+                + (f": {' and '.join(owners)} have one" if several else ", it stands there twice"),
                 name.span,
-                "write the table's name in front of it",
+                "write the table's name in front of it"
+                if several
+                else "give one of them another name",
             )
-        if not found and parts in _WITHOUT_PARENTHESES:
-            return self._apply(parts[0], [], name.span)
-        if not found:
-            raise self._missing(name.parts[0], self.columns, self._place())
-        return _fields(found[0], name.parts[1:])
+        return _fields(found[0], name.parts[1:]) if found else None
 
     def _place(self) -> str:
         names = [f"'{r.name}'" for r in self.relations if r.name]
@@ -151,7 +209,11 @@ class Scope:
                 return self._case(node)
             case ast.Cast():
                 target = t.without_time_precision(node.type)
-                return cast(self.bind(node.operand), target, node.span, node.safe)
+                operand = self.bind(node.operand)
+                if t.time_attribute(operand.type) and operand.type.same(target):
+                    # What is cast is no clock any more.
+                    return Call(target.with_nullable(operand.type.nullable), "CAST", (operand,))
+                return cast(operand, target, node.span, node.safe)
             case ast.FunctionCall():
                 return self._call(node)
             case ast.ArrayConstructor():
@@ -170,9 +232,51 @@ class Scope:
                 raise script_error(
                     "PLAN-001", "'*' can stand only in a select list or in COUNT(*)", node.span
                 )
-            case ast.InQuery() | ast.Exists() | ast.ScalarQuery():
-                raise not_yet("subqueries in expressions", node.span)
+            case ast.InQuery():
+                return _negated(self._in_query(node), node.negated)
+            case ast.Exists():
+                plan = self._subquery(node.query, node.span)
+                return Subquery(t.BOOLEAN.not_null, "EXISTS", plan, (), node.span)
+            case ast.ScalarQuery():
+                plan = self._subquery(node.query, node.span)
+                if len(plan.columns) != 1:
+                    raise script_error(
+                        "PLAN-024",
+                        f"a query in the place of a value must have one column, not {len(plan.columns)}",
+                        node.span,
+                    )
+                return Subquery(plan.columns[0].type.as_nullable, "SCALAR", plan, (), node.span)
         raise script_error("PLAN-005", "this expression cannot stand here", node.span)
+
+    def _subquery(self, query: ast.Query, span: Span) -> BoundQuery:
+        if self.subquery is None:
+            raise script_error("PLAN-024", "a query cannot stand in this expression", span)
+        return self.subquery(query, self)
+
+    def _in_query(self, node: ast.InQuery) -> Expr:
+        items = (
+            node.operand.items if isinstance(node.operand, ast.RowConstructor) else [node.operand]
+        )
+        operands = [self.bind(i) for i in items]
+        plan = self._subquery(node.query, node.span)
+        if len(plan.columns) != len(operands):
+            raise script_error(
+                "PLAN-024",
+                f"IN compares {len(operands)} value{'s' * (len(operands) != 1)} with a query of"
+                f" {len(plan.columns)} columns",
+                node.span,
+            )
+        # Compared once here, so that a mistake points at the operand.
+        for operand, column in zip(operands, plan.columns, strict=True):
+            self._apply("=", [operand, Input(column.type, 0, column.name)], node.operand.span)
+        nullable = any(o.type.nullable for o in operands) or any(
+            c.type.nullable for c in plan.columns
+        )
+        type_ = t.BOOLEAN.with_nullable(nullable)
+        return Subquery(type_, "IN", plan, tuple(operands), node.span)
+
+    def compare(self, operator: str, left: Expr, right: Expr, span: Span) -> Expr:
+        return self._apply(operator, [left, right], span)
 
     def condition(self, node: ast.Expression, clause: str) -> Expr:
         bound = self.bind(node)
@@ -300,9 +404,24 @@ class Scope:
     def _call(self, node: ast.FunctionCall) -> Expr:
         name = str(node.name).upper()
         if node.over is not None:
-            raise not_yet("OVER aggregates", node.span)
-        if name in AGGREGATES:
+            return self._over(name, node)
+        if name in _GROUPING:
+            marked = tuple(self.bind(a) for a in node.arguments)
+            return AggregateCall(t.BIGINT.not_null, name, marked)
+        if name in SIGNATURES:
             return self._aggregate(name, node)
+        if name in WINDOW_PROPERTIES:
+            of_window = tuple(self.bind(a) for a in node.arguments)
+            return Call(t.TimestampType(False, 3), name, of_window)
+        if name == "CURRENT_WATERMARK" and len(node.arguments) == 1:
+            time_column = self.bind(node.arguments[0])
+            if t.time_attribute(time_column.type) is not t.TimeAttribute.ROWTIME:
+                raise script_error(
+                    "PLAN-013",
+                    "CURRENT_WATERMARK needs a rowtime attribute",
+                    node.arguments[0].span,
+                )
+            return Call(t.materialized(time_column.type).as_nullable, name, (time_column,))
         if node.distinct or node.filter is not None or node.star:
             raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
         if name == "EXTRACT":
@@ -422,35 +541,137 @@ class Scope:
         return self._apply("AND", [reaches, reached], node.span)
 
     def _aggregate(self, name: str, node: ast.FunctionCall) -> Expr:
+        if SIGNATURES[name].over_only:
+            raise script_error(
+                "PLAN-010",
+                f"{name} needs an OVER clause",
+                node.span,
+                f"write {name}() OVER (PARTITION BY … ORDER BY …)",
+            )
+        type_, arguments, condition = self._aggregated(name, node)
+        order = tuple(self.sort_key(i) for i in node.order_by)
+        # Of MIN and MAX, DISTINCT changes nothing.
+        distinct = node.distinct and name not in ("MIN", "MAX")
+        return AggregateCall(type_, name, arguments, distinct, condition, order)
+
+    def _aggregated(
+        self, name: str, node: ast.FunctionCall
+    ) -> tuple[t.SqlType, tuple[Expr, ...], Expr | None]:
+        """Result type, arguments and filter of an aggregate."""
         condition = None if node.filter is None else self.condition(node.filter, "FILTER")
         if node.star:
             if name != "COUNT":
                 raise script_error(
                     "PLAN-010", f"{name}(*) does not exist; only COUNT(*) does", node.span
                 )
-            return AggregateCall(t.BIGINT.not_null, name, filter=condition)
-        if len(node.arguments) != 1:
+            return t.BIGINT.not_null, (), condition
+        least, most = SIGNATURES[name].arguments
+        if not least <= len(node.arguments) <= most:
+            counts = {(0, 0): "no arguments", (1, 1): "one argument", (2, 2): "two arguments"}
+            wanted = counts.get((least, most), f"{least} to {most} arguments")
             hint = "count rows of several columns with COUNT(DISTINCT (a, b)) later; use one column now"
             raise script_error(
                 "PLAN-010",
-                f"{name} takes one argument",
+                f"{name} takes {wanted}",
                 node.span,
-                hint if node.arguments else None,
+                hint if name == "COUNT" and node.arguments else None,
             )
-        argument = self.bind(node.arguments[0])
-        if any(isinstance(e, AggregateCall) for e in walk(argument)):
+        arguments = tuple(self.bind(a) for a in node.arguments)
+        if any(isinstance(e, AggregateCall | OverCall) for a in arguments for e in walk(a)) and (
+            node.over is None
+        ):
             raise script_error(
                 "PLAN-011", "an aggregate cannot stand inside an aggregate", node.span
             )
-        type_ = aggregate_type(name, argument.type, node.distinct, node.filter is not None)
+        filtered = node.filter is not None
+        type_ = aggregate_type(name, [a.type for a in arguments], node.distinct, filtered)
         if type_ is None:
             raise script_error(
                 "PLAN-010",
-                f"{name} does not take {argument.type.as_nullable}",
+                f"{name} does not take {arguments[0].type.as_nullable}",
                 node.arguments[0].span,
             )
-        distinct = node.distinct and name not in ("MIN", "MAX")
-        return AggregateCall(type_, name, (argument,), distinct, condition)
+        return type_, arguments, condition
+
+    # --- OVER --------------------------------------------------------------------------------
+
+    def sort_key(self, item: ast.OrderItem, bound: Expr | None = None) -> SortKey:
+        expr = self.bind(item.expression) if bound is None else bound
+        # Flink: NULLs are the smallest.
+        last = item.descending if item.nulls_first is None else not item.nulls_first
+        return SortKey(expr, item.descending, last)
+
+    def _over(self, name: str, node: ast.FunctionCall) -> Expr:
+        if name not in SIGNATURES:
+            raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
+        assert node.over is not None
+        spec = self._window(node.over)
+        type_, arguments, condition = self._aggregated(name, node)
+        partition = tuple(self.bind(p) for p in spec.partition_by)
+        order = tuple(self.sort_key(i) for i in spec.order_by)
+        numbering = SIGNATURES[name].over_only
+        if numbering and not order and name not in ("LAG", "LEAD"):
+            raise script_error(
+                "PLAN-070", f"{name} needs ORDER BY in its OVER clause", node.over.span
+            )
+        if spec.frame is None:
+            by_rows = numbering and name not in ("LAG", "LEAD")
+            frame = Frame(by_rows, None)
+        else:
+            frame = self._frame(spec.frame)
+        if not numbering and name != "COUNT":  # an empty frame has no value
+            type_ = type_.with_nullable(type_.nullable or condition is not None)
+        return OverCall(
+            type_, name, arguments, node.distinct, condition, partition, order, frame, node.span
+        )
+
+    def _window(self, over: ast.WindowSpecification | ast.Identifier) -> ast.WindowSpecification:
+        base = over if isinstance(over, ast.Identifier) else over.base
+        if base is None:
+            assert isinstance(over, ast.WindowSpecification)
+            return over
+        if base.name not in self.windows:
+            raise script_error(
+                "PLAN-070",
+                f"window '{base.name}' is not in the WINDOW clause",
+                base.span,
+                did_you_mean(base.name, list(self.windows)),
+            )
+        found = self._window(self.windows[base.name])
+        if isinstance(over, ast.Identifier):
+            return found
+        return replace(
+            over,
+            base=None,
+            partition_by=over.partition_by or found.partition_by,
+            order_by=over.order_by or found.order_by,
+            frame=over.frame or found.frame,
+        )
+
+    def _frame(self, frame: ast.WindowFrame) -> Frame:
+        ends_now = frame.end is None or frame.end.kind == "CURRENT ROW"
+        if not ends_now or "FOLLOWING" in frame.start.kind:
+            raise script_error(
+                "PLAN-070",
+                "a frame must end at the CURRENT ROW: rows that FOLLOW are not known yet",
+                frame.span,
+                "write ROWS BETWEEN n PRECEDING AND CURRENT ROW",
+            )
+        rows = frame.unit == "ROWS"
+        if frame.start.kind == "UNBOUNDED PRECEDING":
+            return Frame(rows, None)
+        if frame.start.kind == "CURRENT ROW":
+            return Frame(rows, 0)
+        assert frame.start.value is not None
+        value = self.bind(frame.start.value)
+        wanted = t.INTEGER_TYPES if rows else (t.DayTimeIntervalType,)
+        if not isinstance(value, Literal) or not isinstance(value.type, wanted):
+            kind = "a number of rows" if rows else "an interval, such as INTERVAL '1' HOUR"
+            raise script_error(
+                "PLAN-070", f"PRECEDING needs {kind} that is written out", frame.start.span
+            )
+        assert isinstance(value.value, int)
+        return Frame(rows, value.value)
 
     def _apply(
         self, name: str, arguments: list[Expr], span: Span, name_span: Span | None = None
@@ -471,6 +692,10 @@ class Scope:
             raise script_error("PLAN-013", reason, span, "a CAST may help")
         taking = [f for f in counted if f.takes(arguments)]
         return _typed_call((taking or counted)[0], arguments, span)
+
+
+def _from_outside(expr: Expr) -> Expr | None:
+    return OuterInput(expr.type, expr.index, expr.name) if isinstance(expr, Input) else None
 
 
 def _typed_call(function: Function, arguments: list[Expr], span: Span) -> Expr:
@@ -578,7 +803,7 @@ def _unknown_function(name: str, span: Span) -> ScriptError:
             span,
             "docs/functions.md lists what is there",
         )
-    known = [*FUNCTIONS, *AGGREGATES, *NOT_YET]
+    known = [*FUNCTIONS, *SIGNATURES, *NOT_YET]
     return script_error(
         "PLAN-015",
         f"function {name} does not exist",
@@ -589,13 +814,13 @@ def _unknown_function(name: str, span: Span) -> ScriptError:
     )
 
 
-def not_yet(what: str, span: Span) -> ScriptError:
-    return script_error(
-        "PLAN-020",
-        f"{what} cannot be run yet",
-        span,
-        "docs/differences.md lists what is not there yet",
-    )
+def not_yet(what: str, span: Span | None) -> ScriptError:
+    return script_error("PLAN-020", f"not yet runnable: {what}", span, NOT_YET_HINT)
+
+
+NOT_YET_HINT = (
+    "docs/differences.md lists what is not there yet; 'tidemill check --plan-only' accepts it"
+)
 
 
 def _no_operator(operator: str, types: Sequence[t.SqlType], span: Span) -> ScriptError:
@@ -655,7 +880,7 @@ def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list
     if giving_way and subject.removeprefix("the arguments of ") in COMPARISONS:
         target = others[0].as_nullable
         items = [cast(i, target, span) if isinstance(i.type, t.STRING_TYPES) else i for i in items]
-    merged = items[0].type
+    merged = t.materialized(items[0].type)
     for item in items[1:]:
         common = t.common_type(merged, item.type)
         if common is None:
@@ -710,7 +935,7 @@ def arithmetic(operator: str, left: Expr, right: Expr, span: Span) -> Expr:
         left, right, a, b = right, left, b, a
     if operator in ("+", "-") and isinstance(a, _TEMPORAL) and isinstance(b, t.INTERVAL_TYPES):
         name = "ADD INTERVAL" if operator == "+" else "SUBTRACT INTERVAL"
-        return Call(a.with_nullable(nullable), name, (left, right))
+        return Call(t.materialized(a).with_nullable(nullable), name, (left, right))
     if operator in ("+", "-") and isinstance(a, t.INTERVAL_TYPES) and a.same(b):
         return Call(a.with_nullable(nullable), operator, (left, right))
     if operator == "*" and isinstance(a, t.NUMERIC_TYPES) and isinstance(b, t.INTERVAL_TYPES):
@@ -829,4 +1054,4 @@ def _interval(node: ast.IntervalLiteral) -> Literal:
     return Literal(type_, sign * int(total))
 
 
-__all__ = ["Relation", "Scope", "arithmetic", "cast", "not_yet"]
+__all__ = ["WINDOW_PROPERTIES", "BoundQuery", "Relation", "Scope", "arithmetic", "cast", "not_yet"]

@@ -4,10 +4,16 @@ worth a warning about it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tidemill import types as t
-from tidemill.errors import Diagnostic, ScriptError, did_you_mean, script_error
+from tidemill.errors import (
+    Diagnostic,
+    ScriptError,
+    did_you_mean,
+    in_script_order,
+    script_error,
+)
 from tidemill.plan.expressions import Input
 from tidemill.plan.scope import Relation, Scope
 from tidemill.sql import ast
@@ -20,8 +26,17 @@ from tidemill.tables.catalog import (
     Physical,
     Schema,
     Table,
+    Unusable,
     Watermark,
 )
+
+
+@dataclass(eq=False)
+class BrokenTable(ScriptError):
+    """A table whose columns are right, and whose options or watermark are not."""
+
+    table: Table | None = None
+    """The table as far as queries over it can be checked."""
 
 
 def bind_table(
@@ -50,9 +65,10 @@ def bind_table(
     try:
         connector, warnings = build_table(name, statement, schema, settings)
     except ScriptError as error:
-        raise ScriptError(problems + error.diagnostics) from None
+        problems += error.diagnostics
     if problems:
-        raise ScriptError(problems)
+        unusable = Table(name, schema, Unusable(), statement.name.span)
+        raise BrokenTable(in_script_order(problems), unusable)
     return Table(name, schema, connector, statement.name.span), warnings
 
 

@@ -5,8 +5,10 @@ from tidemill.tables.build import (
     build_table,
     check_insert,
     check_read,
+    check_writers,
     definition_of,
     metadata_keys,
+    why_not_runnable,
     with_bootstrap,
     with_options,
 )
@@ -20,9 +22,11 @@ __all__ = [
     "build_table",
     "check_insert",
     "check_read",
+    "check_writers",
     "definition_of",
     "metadata_keys",
     "redacted",
+    "why_not_runnable",
     "with_bootstrap",
     "with_options",
 ]

@@ -11,20 +11,23 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
+from tidemill.changelog import ChangelogMode
+from tidemill.errors import Diagnostic, Span, did_you_mean, in_script_order, script_error
 from tidemill.sql import ast
 from tidemill.tables.builtin import DEFINITIONS as BUILTIN
-from tidemill.tables.catalog import Connector, Schema, Table
+from tidemill.tables.builtin import PrintTable
+from tidemill.tables.catalog import Connector, Metadata, Schema, Table, Unusable
 from tidemill.tables.connector import (
     CONNECTOR,
     FRAMEWORK_OPTIONS,
     ConnectorDefinition,
     Declaration,
 )
-from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
+from tidemill.tables.formats import value_metadata
+from tidemill.tables.kafka import KAFKA, DeliveryGuarantee, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
-from tidemill.tables.options import OptionReader, in_script_order, raise_all
-from tidemill.tables.upsert_kafka import UPSERT_KAFKA
+from tidemill.tables.options import OptionReader, raise_all
+from tidemill.tables.upsert_kafka import UPSERT_KAFKA, UpsertKafkaTable
 from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
 
 _RESERVED = re.compile(r"\$\{(env|file):")
@@ -53,12 +56,11 @@ def build_table(
                 option.value_span,
                 "use ${NAME} and --var NAME=VALUE",
             )
+    keys = {**definition.metadata, **value_metadata(reader)}
     for column in schema.metadata:
         # A column that a sink never sees may have any key, as in Flink.
         if definition.source or not column.virtual:
-            problem = check_readable(
-                name, column, definition.metadata, declaration.column_span(column.name)
-            )
+            problem = check_readable(name, column, keys, declaration.column_span(column.name))
             if problem:
                 reader.errors.append(problem)
     connector = definition.build(declaration, reader)
@@ -135,6 +137,8 @@ def metadata_keys(connector: Connector) -> MetadataKeys:
 
 def check_read(table: Table, span: Span | None) -> list[Diagnostic]:
     """Whether a query may read the table; `span` is where it does. Gives warnings."""
+    if isinstance(table.connector, Unusable):
+        return []
     definition = definition_of(table.connector)
     if not definition.source:
         raise script_error(
@@ -163,6 +167,8 @@ def check_read(table: Table, span: Span | None) -> list[Diagnostic]:
 
 def check_insert(table: Table, span: Span | None) -> None:
     """Whether INSERT INTO may write the table; `span` is where it does."""
+    if isinstance(table.connector, Unusable):
+        return
     definition = definition_of(table.connector)
     if not definition.sink:
         raise script_error(
@@ -174,8 +180,52 @@ def check_insert(table: Table, span: Span | None) -> None:
     keys = metadata_keys(table.connector)
     problems = [check_writable(table.name, c, keys, span) for c in table.schema.metadata]
     errors = [problem for problem in problems if problem]
+    if isinstance(table.connector, TopicTable):
+        for spec in (table.connector.value_format, table.connector.key_format):
+            why = spec and spec.definition.why_not_written(spec, table.connector.has_one_topic)
+            if why:
+                errors.append(
+                    Diagnostic("OPT-055", f"table '{table.name}' cannot be written: {why}", span)
+                )
     if errors:
         raise_all(errors)
+
+
+def check_writers(
+    table: Table, changes: ChangelogMode, parallelism: int, span: Span | None
+) -> None:
+    """Changes may come to another number of writers only by key (V30); `parallelism` is that of the input."""
+    if not isinstance(table.connector, (TopicTable, PrintTable)):
+        return
+    writers = table.connector.sink_parallelism
+    if writers in (None, parallelism) or changes.insert_only or table.schema.primary_key:
+        return
+    raise script_error(
+        "OPT-045",
+        f"The sink for table '{table.identifier}' has a configured parallelism of {writers}, while the input"
+        f" parallelism is {parallelism}. Since the changelog mode is not insert-only, a primary key is required but"
+        " could not be found.",
+        span,
+        "declare a PRIMARY KEY, or leave 'sink.parallelism' out",
+    )
+
+
+def why_not_runnable(table: Table, *, written: bool) -> str | None:
+    """What keeps a job from reading or writing a table that may be declared and planned: its name, or None."""
+    connector = table.connector
+    if not isinstance(connector, TopicTable):
+        return None
+    for spec in (connector.value_format, connector.key_format):
+        if spec is not None and not spec.definition.runnable:
+            return f"format '{spec.name}'"
+    columns = table.schema.writable if written else table.schema.columns
+    if any(isinstance(c, Metadata) and c.key == "header-list" for c in columns):
+        return "metadata 'header-list'"
+    if written and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        return "exactly-once delivery"
+    if not written and isinstance(connector, UpsertKafkaTable):
+        return "upsert-kafka source"
+    return None
 
 
 # --- what the command line changes -------------------------------------------------------------

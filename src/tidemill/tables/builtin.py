@@ -176,6 +176,10 @@ class DatagenTable(Connector):
     watermark: WatermarkOptions
 
     @property
+    def is_bounded(self) -> bool:
+        return self.total_rows is not None
+
+    @property
     def total_rows(self) -> int | None:
         """Rows until the source ends by itself; None when it does not."""
         limits = [f.end - f.start + 1 for f in self.fields if isinstance(f, Sequence)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidemill.changelog import INSERT_ONLY, ChangelogMode
+from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
 from tidemill.errors import Span
 from tidemill.sql import ast
 from tidemill.types import SqlType
@@ -82,6 +82,11 @@ class Connector:
     """Base of the typed, checked table specs: one subclass per connector, in its own module."""
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether reading the table comes to an end by itself."""
+        return False
+
+    @property
     def source_mode(self) -> ChangelogMode:
         """The kinds of rows that a scan of the table emits."""
         return INSERT_ONLY
@@ -90,6 +95,15 @@ class Connector:
     def sink_mode(self) -> ChangelogMode:
         """The kinds of rows that the table takes as a sink."""
         return INSERT_ONLY
+
+
+@dataclass(frozen=True)
+class Unusable(Connector):
+    """Stands for options that were wrong, so that queries over the table's columns can be checked all the same."""
+
+    @property
+    def sink_mode(self) -> ChangelogMode:
+        return ALL_CHANGES
 
 
 @dataclass(frozen=True)

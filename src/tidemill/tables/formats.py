@@ -1,28 +1,51 @@
-"""Formats as tables see them: names, options, and which columns they can carry.
+"""Formats as tables see them: names, options, changes, metadata, and which columns they can carry.
 
 In: the option that names a format and the options under its prefix. Out: a FormatSpec with typed values and
-defaults, ready for `tidemill.formats`. Law: this module knows no bytes; encoding and decoding live there.
+defaults, ready for `tidemill.formats`. Law: this module knows no bytes; encoding and decoding live there. A format
+that has a row here is checked and typed in full, also while nothing can run it yet.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
-from tidemill.errors import did_you_mean
-from tidemill.tables.options import BOOLEAN, STRING, Option, OptionReader, one_of
-from tidemill.tables.vendors import CHANGELOG_FORMATS, KNOWN_FORMATS, PLANNED_FORMATS
+from tidemill.errors import Span, did_you_mean
+from tidemill.tables.metadata import MetadataKey, MetadataKeys
+from tidemill.tables.options import (
+    BOOLEAN,
+    STRING,
+    TEXT,
+    BadValue,
+    Option,
+    OptionReader,
+    OptionType,
+    one_of,
+)
+from tidemill.tables.vendors import KNOWN_FORMATS
 from tidemill.types import (
+    APPROXIMATE_TYPES,
+    BINARY_TYPES,
+    INT,
+    INTEGER_TYPES,
     STRING_TYPES,
     ArrayType,
+    BooleanType,
+    DateType,
+    DecimalType,
     Field,
     MapType,
     MultisetType,
     RowType,
     SqlType,
+    TimestampLtzType,
+    TimestampType,
+    TimeType,
 )
+from tidemill.types import STRING as STRING_COLUMN
 
 
 @dataclass(frozen=True)
@@ -30,7 +53,7 @@ class FormatSpec:
     """A format chosen by a table, with every option it has."""
 
     name: str
-    options: Mapping[str, object] = field(hash=False)
+    options: Mapping[str, object] = field(hash=False, repr=False)
     """By short key (`ignore-parse-errors`); plain Python values, defaults filled in."""
     prefix: str
     """What the script writes before a short key: `json.`, `value.json.` or `key.json.`."""
@@ -40,21 +63,46 @@ class FormatSpec:
         return FORMATS[self.name]
 
 
+Unsupported = Callable[[SqlType, Mapping[str, object]], str | None]
+"""Why a column of this type cannot travel under these options; None when it can."""
+
+
+def _no_rules(reader: OptionReader, prefix: str) -> None:
+    """Options that go together whatever they say."""
+
+
 @dataclass(frozen=True)
 class FormatDefinition:
     name: str
     doc: str
     options: tuple[Option[Any], ...]
-    check_options: Callable[[OptionReader, str], None]
+    unsupported: Unsupported
+    check_options: Callable[[OptionReader, str], None] = _no_rules
     """Rules between options; gets the prefix."""
-    unsupported: Callable[[SqlType], str | None]
-    """Why a column of this type cannot travel in this format; None when it can."""
     changelog: ChangelogMode = INSERT_ONLY
+    """The kinds of rows that it reads, and that it can write."""
+    metadata: MetadataKeys = field(default_factory=dict)
+    """What records tell about themselves, without the `value.` that a table writes before it."""
+    why_not_written: Callable[[FormatSpec, bool], str | None] = lambda spec, one_topic: None
+    """Why a table cannot be a sink, given its options and whether it has one topic; None when it can."""
+    one_column: bool = False
+    """Whether a record is a single value."""
+    runnable: bool = True
+    """Whether jobs can read and write it; else it is only checked."""
 
-    def build(self, reader: OptionReader, prefix: str) -> FormatSpec:
-        reader.accept(self.options, prefix)
+    @property
+    def value_metadata(self) -> MetadataKeys:
+        return {f"value.{key}": what for key, what in self.metadata.items()}
+
+    def build(self, reader: OptionReader, prefix: str, place: Span) -> FormatSpec:
+        """`place` is where the table names the format."""
+        reader.accept(self.options, prefix, place)
         self.check_options(reader, prefix)
-        return FormatSpec(self.name, {o.key: reader.get(o, prefix) for o in self.options}, prefix)
+        values = {o.key: reader.get(o, prefix) for o in self.options if not o.is_template}
+        families = {
+            o.key: reader.family(prefix + o.key[:-1]) for o in self.options if o.is_template
+        }
+        return FormatSpec(self.name, {**values, **families}, prefix)
 
 
 # --- json --------------------------------------------------------------------------------------
@@ -71,8 +119,7 @@ IGNORE_PARSE_ERRORS = Option(
     "Whether a bad field becomes NULL and an unreadable record is skipped; else the job fails.",
     False,
 )
-JSON_OPTIONS: tuple[Option[Any], ...] = (
-    FAIL_ON_MISSING_FIELD,
+_JSON_TEXT: tuple[Option[Any], ...] = (
     IGNORE_PARSE_ERRORS,
     Option(
         "timestamp-format.standard",
@@ -100,6 +147,11 @@ JSON_OPTIONS: tuple[Option[Any], ...] = (
         "Whether NULL fields are left out when writing.",
         False,
     ),
+)
+"""What every format that is written in JSON takes."""
+JSON_OPTIONS: tuple[Option[Any], ...] = (
+    FAIL_ON_MISSING_FIELD,
+    *_JSON_TEXT,
     Option(
         "decode.json-parser.enabled",
         BOOLEAN,
@@ -121,17 +173,308 @@ def _check_json(reader: OptionReader, prefix: str) -> None:
         )
 
 
-def _json_unsupported(type_: SqlType) -> str | None:
+def _json_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | None:
     match type_:
         case MapType(key=key) | MultisetType(element=key) if not isinstance(key, STRING_TYPES):
             return (
                 f"JSON format doesn't support non-string as key type of map. The type is: {type_}"
             )
         case MapType(value=inner) | ArrayType(element=inner):
-            return _json_unsupported(inner)
+            return _json_unsupported(inner, options)
         case RowType(fields=fields):
-            return next((why for f in fields if (why := _json_unsupported(f.type))), None)
+            return next((why for f in fields if (why := _json_unsupported(f.type, options))), None)
     return None
+
+
+# --- csv ---------------------------------------------------------------------------------------
+
+
+def _single_character(text: str) -> str:
+    unescaped = _JAVA_ESCAPES.get(text, text)
+    if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
+        unescaped = chr(int(text[2:], 16))
+    if len(unescaped) != 1:
+        raise BadValue(f"It must be a string with single character, but was: {text}.")
+    return unescaped
+
+
+_JAVA_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\"}
+CHARACTER = OptionType("Character", _single_character)
+DISABLE_QUOTE = Option(
+    "disable-quote-character", BOOLEAN, "Whether values are never quoted.", False
+)
+QUOTE = Option("quote-character", CHARACTER, "The character around values that need it.", '"')
+CSV_OPTIONS: tuple[Option[Any], ...] = (
+    Option("field-delimiter", CHARACTER, "What stands between fields; `\\t` is a tab.", ","),
+    DISABLE_QUOTE,
+    QUOTE,
+    Option(
+        "allow-comments",
+        BOOLEAN,
+        "Whether records that begin with `#` are skipped; goes with `ignore-parse-errors`.",
+        False,
+    ),
+    IGNORE_PARSE_ERRORS,
+    Option(
+        "array-element-delimiter",
+        CHARACTER,
+        "What stands between the elements of an ARRAY and the fields of a ROW.",
+        ";",
+    ),
+    Option("escape-character", CHARACTER, "What takes the next character's meaning away."),
+    Option("null-literal", STRING, "The text that means NULL; without it no text does."),
+    Option(
+        "write-bigdecimal-in-scientific-notation",
+        BOOLEAN,
+        "Whether DECIMAL is written as `1E+5`; without the option it is written plainly, as Flink does.",
+    ),
+    Option(
+        "trim-spaces",
+        BOOLEAN,
+        "Whether blanks around values are taken off.",
+        False,
+        since="Flink 2.3",
+    ),
+    Option(
+        "ignore-trailing-unmappable",
+        BOOLEAN,
+        "Whether fields after the last column are ignored.",
+        False,
+        since="Flink 2.3",
+    ),
+    Option(
+        "allow-trailing-comma",
+        BOOLEAN,
+        "Whether a record may end in a delimiter.",
+        True,
+        since="Flink 2.3",
+    ),
+    Option(
+        "fail-on-missing-columns",
+        BOOLEAN,
+        "Whether a record with too few fields fails the job.",
+        False,
+        since="Flink 2.3",
+    ),
+    Option(
+        "empty-string-as-null",
+        BOOLEAN,
+        "Whether an empty text is NULL.",
+        False,
+        since="Flink 2.3",
+    ),
+)
+
+
+def _check_csv(reader: OptionReader, prefix: str) -> None:
+    if reader.get(DISABLE_QUOTE, prefix) and reader.has(prefix + QUOTE.key):
+        reader.error(
+            "OPT-015",
+            f"Format cannot define a quote character and disabled quote character at the same time:"
+            f" '{prefix}{DISABLE_QUOTE.key}' is 'true'.",
+            reader.key_span(prefix + QUOTE.key),
+            "leave one of them out",
+        )
+
+
+def _csv_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | None:
+    match type_:
+        case ArrayType(element=inner) if not _is_simple(inner):
+            return "Only simple types are supported in the second level nesting of fields."
+        case RowType(fields=fields) if not all(_is_simple(f.type) for f in fields):
+            return "Only simple types are supported in the second level nesting of fields."
+        case ArrayType() | RowType():
+            return None
+        case TimeType(precision=precision) if precision > 3:
+            return f"CSV does not support TIME type with precision: {precision}, it only supports precision 0 ~ 3."
+    return None if _is_simple(type_) else f"Unsupported type: {type_}"
+
+
+def _is_simple(type_: SqlType) -> bool:
+    return not isinstance(type_, (ArrayType, RowType, MapType, MultisetType))
+
+
+# --- avro --------------------------------------------------------------------------------------
+
+LEGACY_TIMESTAMPS = Option(
+    "timestamp_mapping.legacy",
+    BOOLEAN,
+    "Whether TIMESTAMP is Avro's `timestamp-millis`, as in Flink before 1.19. `false` makes it a local one and"
+    " lets TIMESTAMP_LTZ travel.",
+    True,
+)
+AVRO_OPTIONS: tuple[Option[Any], ...] = (
+    Option("encoding", one_of("binary", "json"), "How records are written.", "binary"),
+    LEGACY_TIMESTAMPS,
+)
+
+
+def _avro_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | None:
+    legacy = options.get(LEGACY_TIMESTAMPS.key, True)
+    match type_:
+        case MapType(key=key) | MultisetType(element=key) if not isinstance(key, STRING_TYPES):
+            return (
+                f"AVRO format doesn't support non-string as key type of map. The key type is: {key}"
+            )
+        case MapType(value=inner) | ArrayType(element=inner):
+            return _avro_unsupported(inner, options)
+        case RowType(fields=fields):
+            return next((why for f in fields if (why := _avro_unsupported(f.type, options))), None)
+        case TimestampLtzType() if legacy:
+            return f"Unsupported to derive Schema for type: {type_}"
+        case TimestampType(precision=precision) if legacy and precision > 3:
+            return _too_precise("TIMESTAMP", precision, 3)
+        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+            return _too_precise(type_.root, precision, 6) if precision > 6 else None
+        case TimeType(precision=precision):
+            return _too_precise("TIME", precision, 3) if precision > 3 else None
+    return (
+        None
+        if isinstance(type_, _AVRO_TYPES)
+        else f"Unsupported to derive Schema for type: {type_}"
+    )
+
+
+def _too_precise(root: str, precision: int, most: int) -> str:
+    return (
+        f"Avro does not support {root} type with precision: {precision},"
+        f" it only supports precision of at most {most}."
+    )
+
+
+_AVRO_TYPES = (
+    BooleanType,
+    *INTEGER_TYPES,
+    *APPROXIMATE_TYPES,
+    DecimalType,
+    *STRING_TYPES,
+    *BINARY_TYPES,
+    DateType,
+    MultisetType,
+)
+
+REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
+    Option(
+        "url",
+        TEXT,
+        "Address of the schema registry.",
+        required=True,
+        aliases=("schema-registry.url",),
+    ),
+    Option(
+        "subject",
+        TEXT,
+        "Subject under which a sink registers its schema; by default `<topic>-value` or `<topic>-key`, if there is"
+        " one topic.",
+        aliases=("schema-registry.subject",),
+    ),
+    Option("schema", TEXT, "A schema to use, which must say the same as the table's columns."),
+    Option("ssl.keystore.location", STRING, "The client's key store."),
+    Option("ssl.keystore.password", STRING, "Password of the key store."),
+    Option("ssl.truststore.location", STRING, "Certificates to trust."),
+    Option("ssl.truststore.password", STRING, "Password of the trust store."),
+    Option("basic-auth.credentials-source", STRING, "Where name and password come from."),
+    Option("basic-auth.user-info", STRING, "Name and password."),
+    Option("bearer-auth.credentials-source", STRING, "Where the token comes from."),
+    Option("bearer-auth.token", STRING, "The token."),
+    Option("properties.*", STRING, "Any property of the registry's client."),
+)
+
+
+def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
+    if one_topic or spec.options["subject"] is not None:
+        return None
+    return f"Option {spec.prefix}subject is required for serialization"
+
+
+# --- raw ---------------------------------------------------------------------------------------
+
+RAW_OPTIONS: tuple[Option[Any], ...] = (
+    Option("charset", TEXT, "Encoding of texts.", "UTF-8"),
+    Option(
+        "endianness",
+        one_of("big-endian", "little-endian"),
+        "Order of a number's bytes.",
+        "big-endian",
+    ),
+    Option("line-delimiter", TEXT, "Splits a record into rows; without it a record is one row."),
+)
+_RAW_TYPES = (BooleanType, *INTEGER_TYPES, *APPROXIMATE_TYPES, *STRING_TYPES, *BINARY_TYPES)
+
+
+def _raw_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | None:
+    if isinstance(type_, _RAW_TYPES):
+        return None
+    return f"The 'raw' format doesn't supports '{type_}' as column type."
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def _keys(**types: tuple[SqlType, str]) -> MetadataKeys:
+    """Metadata that can be read; in names `__` stands for `.` and `_` for `-`."""
+    return {
+        name.replace("__", ".").replace("_", "-"): MetadataKey(type_, None, doc)
+        for name, (type_, doc) in types.items()
+    }
+
+
+_MILLIS, _MICROS = TimestampLtzType(precision=3), TimestampLtzType(precision=6)
+_NAMES = ArrayType(element=STRING_COLUMN)
+_DEBEZIUM_METADATA = _keys(
+    schema=(STRING_COLUMN, "The record's schema as JSON, if it carries one."),
+    ingestion_timestamp=(_MILLIS, "When the connector took the change up."),
+    source__timestamp=(_MILLIS, "When the database made the change."),
+    source__database=(STRING_COLUMN, "The database."),
+    source__schema=(STRING_COLUMN, "The schema in the database."),
+    source__table=(STRING_COLUMN, "The table in the database."),
+    source__properties=(
+        MapType(key=STRING_COLUMN, value=STRING_COLUMN),
+        "Everything that the record tells about its source.",
+    ),
+)
+_CANAL_METADATA = _keys(
+    database=(STRING_COLUMN, "The database."),
+    table=(STRING_COLUMN, "The table in the database."),
+    sql_type=(MapType(key=STRING_COLUMN, value=INT), "JDBC's number of each column's type."),
+    pk_names=(_NAMES, "The columns of the primary key."),
+    ingestion_timestamp=(_MILLIS, "When the connector took the change up."),
+    event_timestamp=(_MILLIS, "When the database made the change."),
+)
+_MAXWELL_METADATA = _keys(
+    database=(STRING_COLUMN, "The database."),
+    table=(STRING_COLUMN, "The table in the database."),
+    primary_key_columns=(_NAMES, "The columns of the primary key."),
+    ingestion_timestamp=(_MILLIS, "When the connector took the change up, in whole seconds."),
+)
+_OGG_METADATA = _keys(
+    table=(STRING_COLUMN, "The table in the database."),
+    primary_keys=(_NAMES, "The columns of the primary key."),
+    ingestion_timestamp=(_MICROS, "When the connector took the change up."),
+    event_timestamp=(_MICROS, "When the database made the change."),
+)
+
+
+SCHEMA_INCLUDE = Option(
+    "schema-include",
+    BOOLEAN,
+    "Whether records carry their schema beside the payload; such tables can only be read.",
+    False,
+)
+
+
+def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
+    if not spec.options[SCHEMA_INCLUDE.key]:
+        return None
+    return f"Debezium JSON serialization doesn't support '{spec.prefix}{SCHEMA_INCLUDE.key}' option been set to true."
+
+
+def _pattern(what: str) -> Option[str]:
+    return Option(
+        f"{what}.include",
+        TEXT,
+        f"Java's regular expression for the names of the {what}s to read, matched in full.",
+    )
 
 
 FORMATS: Mapping[str, FormatDefinition] = {
@@ -141,12 +484,92 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "json",
             "One JSON object per record (an array gives one row per element).",
             JSON_OPTIONS,
-            _check_json,
             _json_unsupported,
+            _check_json,
+        ),
+        FormatDefinition(
+            "csv",
+            "One line of delimited fields per record, in the columns' order.",
+            CSV_OPTIONS,
+            _csv_unsupported,
+            _check_csv,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "avro",
+            "One Avro record without a header; its schema is made from the columns.",
+            AVRO_OPTIONS,
+            _avro_unsupported,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "avro-confluent",
+            "Avro with the number of its schema in a Confluent schema registry.",
+            REGISTRY_OPTIONS,
+            _avro_unsupported,
+            why_not_written=_needs_subject,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "raw",
+            "The bytes of a single value.",
+            RAW_OPTIONS,
+            _raw_unsupported,
+            one_column=True,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "debezium-json",
+            "Changes of a database as Debezium writes them in JSON.",
+            (
+                SCHEMA_INCLUDE,
+                *_JSON_TEXT,
+            ),
+            _json_unsupported,
+            changelog=ALL_CHANGES,
+            metadata=_DEBEZIUM_METADATA,
+            why_not_written=_has_no_schema,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "debezium-avro-confluent",
+            "Changes of a database as Debezium writes them in Avro with a schema registry.",
+            REGISTRY_OPTIONS,
+            _avro_unsupported,
+            why_not_written=_needs_subject,
+            changelog=ALL_CHANGES,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "canal-json",
+            "Changes of a database as Canal writes them in JSON.",
+            (_pattern("database"), _pattern("table"), *_JSON_TEXT),
+            _json_unsupported,
+            changelog=ALL_CHANGES,
+            metadata=_CANAL_METADATA,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "maxwell-json",
+            "Changes of a database as Maxwell writes them in JSON.",
+            _JSON_TEXT,
+            _json_unsupported,
+            changelog=ALL_CHANGES,
+            metadata=_MAXWELL_METADATA,
+            runnable=False,
+        ),
+        FormatDefinition(
+            "ogg-json",
+            "Changes of a database as Oracle GoldenGate writes them in JSON.",
+            _JSON_TEXT,
+            _json_unsupported,
+            changelog=ALL_CHANGES,
+            metadata=_OGG_METADATA,
+            runnable=False,
         ),
     )
 }
-"""The formats that exist."""
+"""The formats that are checked; `runnable` says which of them jobs can use."""
 
 
 # --- choosing one ------------------------------------------------------------------------------
@@ -160,7 +583,7 @@ class ChosenFormat:
     changelog: ChangelogMode
     option: Option[str]
     spec: FormatSpec | None
-    """None when the format was refused; the mistake is in the reader."""
+    """None when there is no such format; the mistake is in the reader."""
 
     @property
     def insert_only(self) -> bool:
@@ -175,20 +598,25 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
     prefix = f"{option.key.removesuffix('format')}{name}."
     definition = FORMATS.get(name)
     if definition:
-        spec = definition.build(reader, prefix)
+        spec = definition.build(reader, prefix, reader.value_span(option))
         return ChosenFormat(name, definition.changelog, option, spec)
     reader.skip(prefix)
-    changelog = ALL_CHANGES if name in CHANGELOG_FORMATS else INSERT_ONLY
-    return ChosenFormat(name, changelog, option, None)
+    return ChosenFormat(name, INSERT_ONLY, option, None)
+
+
+def value_metadata(reader: OptionReader) -> MetadataKeys:
+    """The keys that the value's format adds to those of the connector."""
+    name = reader.text("format") or reader.text("value.format")
+    definition = FORMATS.get(name or "")
+    return definition.value_metadata if definition else {}
 
 
 def refuse_format(reader: OptionReader, chosen: ChosenFormat) -> None:
     """Note that a chosen format does not exist here."""
     span = reader.value_span(chosen.option)
     if chosen.name in KNOWN_FORMATS:
-        yet = " yet" if chosen.name in PLANNED_FORMATS else ""
         hint = KNOWN_FORMATS[chosen.name]
-        reader.error("OPT-012", f"format '{chosen.name}' is not supported{yet}", span, hint)
+        reader.error("OPT-012", f"format '{chosen.name}' is not supported", span, hint)
         return
     available = [*FORMATS, *KNOWN_FORMATS]
     reader.error(
@@ -201,10 +629,21 @@ def refuse_format(reader: OptionReader, chosen: ChosenFormat) -> None:
 
 def check_types(reader: OptionReader, chosen: ChosenFormat, fields: Iterable[Field]) -> None:
     """Note every field that the format cannot carry."""
-    definition = FORMATS.get(chosen.name)
-    if definition is None:
+    if chosen.spec is None:
         return
-    for f in fields:
-        why = definition.unsupported(f.type)
+    definition, span = chosen.spec.definition, reader.value_span(chosen.option)
+    given = list(fields)
+    if definition.one_column and len(given) != 1:
+        shown = ", ".join(f.name for f in given) or "none"
+        reader.error(
+            "OPT-014",
+            f"The '{definition.name}' format only supports single physical column. However the defined schema"
+            f" contains {len(given)}: {shown}",
+            span,
+            "declare one column, or use 'json'",
+        )
+        return
+    for f in given:
+        why = definition.unsupported(f.type, chosen.spec.options)
         if why:
-            reader.error("OPT-014", f"column '{f.name}': {why}", reader.value_span(chosen.option))
+            reader.error("OPT-014", f"column '{f.name}': {why}", span)

@@ -151,6 +151,10 @@ class TopicTable(Connector):
     transaction_naming: TransactionNaming
 
     @property
+    def is_bounded(self) -> bool:
+        return self.bounded.is_bounded
+
+    @property
     def bootstrap_servers(self) -> str:
         return self.properties["bootstrap.servers"]
 
@@ -171,11 +175,12 @@ class TopicTable(Connector):
 
     @property
     def metadata_keys(self) -> MetadataKeys:
-        """Flink offers `topic` for writing only where there is a choice."""
-        if not self.has_one_topic:
-            return KAFKA_METADATA
-        topic = KAFKA_METADATA["topic"]
-        return {**KAFKA_METADATA, "topic": MetadataKey(topic.read_type, None, topic.doc)}
+        """The connector's and the value format's. Flink offers `topic` for writing only where there is a choice."""
+        keys = {**KAFKA_METADATA, **self.value_format.definition.value_metadata}
+        if self.has_one_topic:
+            topic = KAFKA_METADATA["topic"]
+            keys["topic"] = MetadataKey(topic.read_type, None, topic.doc)
+        return keys
 
     def key_fields(self, schema: Schema) -> tuple[Field, ...]:
         """The row type of the record's key, in key order."""
@@ -479,7 +484,7 @@ def read_shared(
     _check_topics(reader)
     bounded = _read_bounded(reader)
     _check_properties(reader, bounded)
-    _check_guarantee(reader, guarantee)
+    prefix = _read_prefix(declaration, reader, guarantee)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
     for chosen, columns in ((key, key_columns), (value, value_columns)):
@@ -508,7 +513,7 @@ def read_shared(
         "value_columns": value_columns,
         "sink_parallelism": reader.get(SINK_PARALLELISM),
         "delivery_guarantee": guarantee,
-        "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
+        "transactional_id_prefix": prefix,
         "transaction_naming": reader.value(TRANSACTION_NAMING),
     }
 
@@ -619,23 +624,21 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
             )
 
 
-def _check_guarantee(reader: OptionReader, guarantee: DeliveryGuarantee) -> None:
-    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-        return
-    option = SINK_SEMANTIC if reader.has(SINK_SEMANTIC) else DELIVERY_GUARANTEE
-    reader.error(
-        "OPT-042",
-        f"'{option.key}' = 'exactly-once' is not supported yet",
-        reader.value_span(option),
-        "use 'at-least-once'; an 'upsert-kafka' sink then still ends with the right value per key",
+def _read_prefix(
+    declaration: Declaration, reader: OptionReader, guarantee: DeliveryGuarantee
+) -> str | None:
+    prefix = reader.get(TRANSACTIONAL_ID_PREFIX)
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE or reader.has(TRANSACTIONAL_ID_PREFIX):
+        return prefix
+    if reader.has(SINK_SEMANTIC):  # the old option knew no prefix, so one is made
+        return f"tidemill-{declaration.name}"
+    reader.error(  # V12
+        "OPT-043",
+        "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
+        reader.value_span(DELIVERY_GUARANTEE),
+        "add 'sink.transactional-id-prefix' = '…'",
     )
-    # V12; the old option gets a derived prefix.
-    if option is DELIVERY_GUARANTEE and not reader.has(TRANSACTIONAL_ID_PREFIX):
-        reader.error(
-            "OPT-043",
-            "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
-            reader.value_span(option),
-        )
+    return None
 
 
 def _project(
@@ -831,7 +834,7 @@ def _read_guarantee(reader: OptionReader) -> DeliveryGuarantee:
 
 KAFKA = ConnectorDefinition(
     "kafka",
-    "Reads and writes Kafka topics; every record is an insert.",
+    "Reads and writes Kafka topics; a record is an insert, or a change if its format tells changes.",
     KAFKA_OPTIONS,
     _build_kafka,
     KafkaTable,

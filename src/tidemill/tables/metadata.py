@@ -79,7 +79,7 @@ def check_writable(
 
 
 def _key_hint(key: str, keys: MetadataKeys, use: str) -> str:
-    if key.startswith("value."):
+    if key.startswith("value.") and not any(k.startswith("value.") for k in keys):
         return "the table's format has no metadata; " + _list_keys(keys, use)
     return did_you_mean(key, list(keys)) or _list_keys(keys, use)
 

@@ -130,6 +130,8 @@ def modernise_statement(
 
 def _spelling(statement: ast.Statement, dialect: Dialect) -> list[Diagnostic]:
     """Notes on what means the same in the tree and is spelt otherwise in the text."""
+    if not (dialect.bare_options or dialect.double_quoted_options):
+        return []
     renewal = Renewal()
     for node in _walk(statement):
         match node:

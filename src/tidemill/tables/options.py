@@ -16,7 +16,15 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
-from tidemill.errors import Diagnostic, ScriptError, Span, did_you_mean, nearest
+from tidemill.errors import (
+    SECRET_WORDS,
+    Diagnostic,
+    ScriptError,
+    Span,
+    did_you_mean,
+    in_script_order,
+    nearest,
+)
 from tidemill.sql import ast
 
 T = TypeVar("T")
@@ -59,14 +67,15 @@ CODES: Mapping[str, str] = {
     "OPT-037": "upsert-kafka needs a PRIMARY KEY",
     "OPT-040": "round-robin needs records without a key",
     "OPT-041": "unknown sink partitioner",
-    "OPT-042": "exactly-once is not supported yet",
     "OPT-043": "exactly-once needs a transactional id prefix",
     "OPT-044": "sink buffering needs both of its options",
+    "OPT-045": "changes for a fixed number of writers need a PRIMARY KEY",
     "OPT-050": "unknown metadata key",
     "OPT-051": "a metadata column's type cannot be cast",
     "OPT-052": "a metadata key cannot be written",
     "OPT-053": "headers are written twice",
     "OPT-054": "the connector works in the other direction only",
+    "OPT-055": "the format's options let the table only be read",
     "OPT-060": "datagen: no such field",
     "OPT-061": "datagen: the type cannot be generated",
     "OPT-062": "datagen: a sequence lacks a bound",
@@ -291,6 +300,8 @@ class Option(Generic[T]):
     """What to write instead."""
     pending: str | None = None
     """What the option waits for: it is read and checked, but has no effect yet."""
+    aliases: tuple[str, ...] = ()
+    """Older names of the same option."""
 
     @property
     def is_template(self) -> bool:
@@ -301,11 +312,7 @@ class Option(Generic[T]):
         return is_secret(self.key)
 
 
-_SECRET = re.compile(
-    r"password|passphrase|passwd|secret|token|jaas|credentials(?!-source)|user-?info|basic-auth\.user"
-    r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers",
-    re.IGNORECASE,
-)
+_SECRET = re.compile(SECRET_WORDS, re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"password\s*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE)
 MASK = "******"
 
@@ -315,9 +322,14 @@ def is_secret(key: str) -> bool:
     return bool(_SECRET.search(key))
 
 
+def holds_secret(key: str, value: str) -> bool:
+    """Whether the key or the value itself says that this is a secret."""
+    return is_secret(key) or bool(_SECRET_VALUE.search(value))
+
+
 def shown(key: str, value: str) -> str:
     """The value as it may be printed."""
-    return MASK if is_secret(key) or _SECRET_VALUE.search(value) else value
+    return MASK if holds_secret(key, value) else value
 
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
@@ -376,15 +388,20 @@ class OptionReader:
 
     # what it means
 
-    def accept(self, options: Iterable[Option[Any]], prefix: str = "") -> None:
-        """Declare options (under a prefix), read the given ones and note what is wrong with them."""
+    def accept(
+        self, options: Iterable[Option[Any]], prefix: str = "", place: Span | None = None
+    ) -> None:
+        """Declare options (under a prefix), read the given ones and note what is wrong with them.
+
+        `place` is who asks for them: where a missing one is shown.
+        """
         missing = []
         for option in options:
             key = prefix + option.key
             self._accepted[key] = option
             if option.is_template:
                 continue
-            given = self._given.get(key)
+            given = self._given.get(key) or self._under_older_name(option, prefix)
             if given is None:
                 if option.required:
                     missing.append(key)
@@ -412,9 +429,19 @@ class OptionReader:
                 "OPT-004",
                 "One or more required options are missing. Missing required options are: "
                 + ", ".join(sorted(missing)),
-                self.place,
+                place or self.place,
                 "add " + ", ".join(f"'{key}' = '…'" for key in sorted(missing)),
             )
+
+    def _under_older_name(self, option: Option[Any], prefix: str) -> ast.Option | None:
+        for name in option.aliases:
+            given = self._given.get(prefix + name)
+            if given is not None:
+                self._accepted[given.key] = option
+                use = f"use '{prefix}{option.key}'"
+                self.warn("OPT-007", f"option '{given.key}' is deprecated", given.span, use)
+                return given
+        return None
 
     def accepts(self, key: str) -> bool:
         return key in self._accepted
@@ -485,8 +512,19 @@ class OptionReader:
             return f"did you mean '{found}'?"
         return "supported options are " + ", ".join(
             f"{k} (deprecated)" if self._accepted[k].deprecated else k
-            for k in sorted(self._accepted)
+            for k in _relatives(key, self._accepted)
         )
+
+
+def _relatives(key: str, known: Iterable[str]) -> list[str]:
+    """The known keys that share the longest family with a key: of `csv.x` those of `csv.`, else all."""
+    family = key
+    while "." in family:
+        family = family.rpartition(".")[0]
+        found = sorted(k for k in known if k.startswith(family + "."))
+        if found:
+            return found
+    return sorted(known)
 
 
 _CLIENT_PROPERTY = re.compile(
@@ -499,10 +537,6 @@ _CLIENT_PROPERTY = re.compile(
 
 def _is_client_property(key: str) -> bool:
     return bool(_CLIENT_PROPERTY.fullmatch(key))
-
-
-def in_script_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return sorted(diagnostics, key=lambda d: d.span.start if d.span else -1)
 
 
 def raise_all(errors: Iterable[Diagnostic], warnings: Iterable[Diagnostic] = ()) -> NoReturn:

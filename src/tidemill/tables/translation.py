@@ -132,7 +132,8 @@ def _spelling(tokens: list[Token], dialect: Dialect) -> Iterator[_Edit]:
             end = at + 1
             if after.key == "(":
                 end = next(i for i in range(at, len(tokens)) if tokens[i].key == ")")
-            if tokens[end + 1].key not in ("NOT", "ENFORCED"):
+            dropped = tokens[at - 1].key == "DROP"
+            if not dropped and tokens[end + 1].key not in ("NOT", "ENFORCED"):
                 yield _Edit(tokens[end].end, tokens[end].end, " NOT ENFORCED")
         if dialect.named_watermarks and token.key == "WATERMARK" and after.key == "FOR":
             yield _Edit(following.start, after.start)

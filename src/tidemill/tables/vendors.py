@@ -13,7 +13,7 @@ from tidemill.sql import ast
 
 _CDC = (
     "let Debezium or Canal write the changes into Kafka and read that topic"
-    " (formats debezium-json and canal-json are not supported yet)"
+    " (formats debezium-json and canal-json cannot be run yet)"
 )
 _LAKE = "write to 'kafka' or 'upsert-kafka' and load the table from there"
 _LOOKUP = "stream the table into a topic and join with it as an 'upsert-kafka' table"
@@ -118,19 +118,8 @@ PLANNED_CONNECTORS = ("filesystem", "jdbc")
 """Known connectors that are to come."""
 
 _ONLY_JSON = "the format that works today is 'json'"
-CHANGELOG_FORMATS = (
-    "debezium-json",
-    "debezium-avro-confluent",
-    "canal-json",
-    "maxwell-json",
-    "ogg-json",
-)
-"""Formats whose records are changes: they are not in insert-only mode."""
-PLANNED_FORMATS = ("csv", "avro", "raw", "avro-confluent", *CHANGELOG_FORMATS)
-"""Known formats that are to come."""
 
 KNOWN_FORMATS: Mapping[str, str] = {
-    **dict.fromkeys(PLANNED_FORMATS, _ONLY_JSON),
     "avro-glue": _ONLY_JSON,
     "changelog-json": "an old format of flink-cdc; write the topic with 'upsert-kafka' and 'json'",
     "protobuf": _ONLY_JSON,

@@ -19,11 +19,11 @@ Lines of the same name are overloads; the first that takes the arguments is mean
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemill import types as t
-from tidemill.plan.expressions import Expr
+from tidemill.plan.expressions import Call, Expr, walk
 from tidemill.plan.functions import collections, json, logic, numbers, text, times
 
 # In the order of the documentation.
@@ -88,6 +88,26 @@ TYPES: dict[str, t.SqlType] = {
 }
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
+"""Aggregates that run."""
+
+NON_DETERMINISTIC = frozenset(
+    [
+        "RAND",
+        "RAND_INTEGER",
+        "UUID",
+        "NOW",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_ROW_TIMESTAMP",
+        "LOCALTIMESTAMP",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "LOCALTIME",
+        "PROCTIME",
+        "UNIX_TIMESTAMP",
+        "CURRENT_WATERMARK",
+    ]
+)
+"""Functions that may answer otherwise when they are asked again; UNIX_TIMESTAMP only without arguments."""
 
 # Flink's other built-ins: known, so that the refusal can say so.
 NOT_YET = frozenset(
@@ -279,26 +299,14 @@ for _area in AREAS.values():
         FUNCTIONS[_function.name] = (*FUNCTIONS.get(_function.name, ()), _function)
 
 
-# What Flink's aggregates do not take: MIN and MAX, and any with DISTINCT.
-_NOT_ORDERED = (*t.BINARY_TYPES, t.ArrayType, t.MapType, t.MultisetType, t.RowType)
-_NOT_DISTINCT = (*t.BINARY_TYPES, t.MapType, t.MultisetType, t.RowType)
+def non_deterministic(expr: Expr) -> Iterator[Call]:
+    """The calls in an expression that may answer otherwise when they are asked again."""
+    for part in walk(expr):
+        if not isinstance(part, Call) or part.function not in NON_DETERMINISTIC:
+            continue
+        if part.function != "UNIX_TIMESTAMP" or not part.arguments:
+            yield part
 
 
-def aggregate_type(
-    function: str, argument: t.SqlType, distinct: bool, filtered: bool
-) -> t.SqlType | None:
-    """The result type of an aggregate of a group, or None when it does not take such an argument."""
-    if isinstance(argument, t.NullType) or (distinct and isinstance(argument, _NOT_DISTINCT)):
-        return None
-    if function == "COUNT":
-        return t.BIGINT.not_null
-    # FILTER may leave nothing of a group.
-    nullable = argument.nullable or filtered
-    if function in ("MIN", "MAX"):
-        return None if isinstance(argument, _NOT_ORDERED) else argument.with_nullable(nullable)
-    if not isinstance(argument, t.NUMERIC_TYPES):
-        return None
-    if isinstance(argument, t.DecimalType):
-        scale = argument.scale if function == "SUM" else max(6, argument.scale)
-        return t.DecimalType(nullable, 38, scale)
-    return argument.with_nullable(nullable)
+def is_deterministic(expr: Expr) -> bool:
+    return next(non_deterministic(expr), None) is None

@@ -105,9 +105,8 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
         yield committed;
       }
       case "specific-offsets" -> {
-        // A partition that is not listed and has nothing committed ends where it begins.
+        // A partition that is not listed ends where it begins: nothing is read from it.
         Map<TopicPartition, Long> ends = new HashMap<>(topics.beginnings(partitions));
-        ends.putAll(topics.committed(partitions));
         ends.putAll(specific(bounded, partitions));
         yield ends;
       }

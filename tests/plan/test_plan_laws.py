@@ -1,0 +1,121 @@
+"""Laws of every plan: what an expression reads is there and of the type it says, what arrives is accepted, and the
+rules leave the columns of a query as they were."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent / "parity"))
+
+from plan_case import Entry, plan_paths, read_plans  # noqa: E402
+from test_flink_plans import shared_tables  # noqa: E402
+
+from tidemill.changelog import RowKind  # noqa: E402
+from tidemill.errors import Source, TidemillError  # noqa: E402
+from tidemill.plan import nodes  # noqa: E402
+from tidemill.plan.environment import Job, compile_script  # noqa: E402
+from tidemill.plan.expressions import Expr, Input, OuterInput, OverCall, Subquery, walk  # noqa: E402
+from tidemill.plan.rules import RULES, arrange  # noqa: E402
+from tidemill.sql import parse_script  # noqa: E402
+
+
+def jobs(entry: Entry) -> list[Job]:
+    """The jobs of a statement; none if we refuse it, or cannot plan it yet."""
+    environment = copy.deepcopy(shared_tables())
+    try:
+        script = parse_script(Source("entry.sql", entry.sql))
+        return [a for a in compile_script(script, environment) if isinstance(a, Job)]
+    except TidemillError:
+        return []
+
+
+def reads(node: nodes.Node) -> Iterator[tuple[Expr, tuple[str, ...]]]:
+    """Every expression of a node, with the types of the columns that it may read."""
+    below = tuple(str(c.type.as_nullable) for child in node.inputs for c in child.columns)
+    match node:
+        case nodes.Project():
+            found: tuple[Expr, ...] = node.expressions
+        case nodes.Filter():
+            found = (node.condition,)
+        case nodes.Join():
+            found = (node.condition,)
+        case nodes.Aggregate() | nodes.GroupWindowAggregate():
+            found = node.calls
+        case nodes.Over():
+            found = (*node.calls, *(k.expression for k in node.order))
+        case nodes.Rank() | nodes.Sort() | nodes.Match():
+            found = tuple(k.expression for k in node.order)
+        case nodes.Correlate():
+            found = node.arguments
+        case nodes.WatermarkAssigner():
+            found = (node.expression,)
+        case nodes.ChangelogNormalize():
+            found = () if node.condition is None else (node.condition,)
+        case _:
+            found = ()
+    for expr in found:
+        yield expr, below
+
+
+def without_clock(type_: str) -> str:
+    return type_.replace(" *ROWTIME*", "").replace(" *PROCTIME*", "")
+
+
+def check_expressions(node: nodes.Node) -> None:
+    for expr, types in reads(node):
+        for part in walk(expr):
+            assert not isinstance(part, OuterInput | OverCall | Subquery), node.describe()
+            if isinstance(part, Input):
+                assert 0 <= part.index < len(types), node.describe()
+                wanted = without_clock(types[part.index])
+                assert without_clock(str(part.type.as_nullable)) == wanted, node.describe()
+
+
+def check_modes(node: nodes.Node, job: Job, at: int) -> None:
+    for child in node.inputs:
+        emitted = job.modes[at].of(child)
+        # An upsert sink takes the row before as a delete where a filter makes rows leave.
+        allowed = node.accepts | (
+            {RowKind.UPDATE_BEFORE} if RowKind.UPDATE_AFTER in node.accepts else set()
+        )
+        assert emitted <= allowed, node.describe()
+        # A complete stream may have been left as it came: what was an insert is an update by its key.
+        assert emitted <= child.kinds | {RowKind.INSERT}, child.describe()
+
+
+def check_keys(node: nodes.Node) -> None:
+    for key in node.upsert_keys:
+        assert all(0 <= c < len(node.columns) for c in key), node.describe()
+    if node.windows is not None:
+        assert all(0 <= c < len(node.columns) for c in node.windows.all), node.describe()
+
+
+@pytest.mark.parametrize("path", plan_paths(), ids=lambda p: p.stem)
+def test_every_plan_keeps_the_laws(path: Path) -> None:
+    planned = 0
+    for entry in read_plans(path).entries:
+        for job in jobs(entry):
+            planned += 1
+            for at, root in enumerate(job.roots):
+                for node in nodes.walk(root):
+                    check_expressions(node)
+                    check_modes(node, job, at)
+                    if not isinstance(node, nodes.Sink):
+                        check_keys(node)
+    assert planned > 20
+
+
+@pytest.mark.parametrize("path", plan_paths(), ids=lambda p: p.stem)
+def test_rules_change_nothing_more_when_applied_again(path: Path) -> None:
+    for entry in read_plans(path).entries:
+        for job in jobs(entry):
+            for root in job.roots:
+                again = arrange(root.input, RULES)
+                assert [(c.name, str(c.type)) for c in again.columns] == [
+                    (c.name, str(c.type)) for c in root.input.columns
+                ], entry.full_name
