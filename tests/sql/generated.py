@@ -28,7 +28,7 @@ a b c t u x1 _y A Tab 中文 x$1 select table timestamp value map key first last
 model distribution try_cast desc asc nulls absent rows json metadata virtual enforced partition n e x
 ignore respect ordinality system temporary overwrite rlike ilike permute skip next after conflict do jar view views
 tables function language count current_date left day second interval array row case end date time cast from
-exists filter over within match_recognize
+exists filter over within match_recognize statement partitioned distributed database including like_regex begin
 """
 NAMES = (*_NAMES.split(), "my col", "a`b", "1st", "a.b", "$")
 TEXTS = (

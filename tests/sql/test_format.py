@@ -97,8 +97,9 @@ def with_comments(text: str, chance: random.Random) -> str:
     raw = False  # behind SET and RESET the text counts to the letter
     for number, token in enumerate(tokens):
         gap = text[end : token.start]
-        # Two texts are one only if there is a line between them, and a bare key has no gaps.
-        apart = "\n" in gap or (gap and not raw)
+        # Two texts in a row are one text, if there is a line between them.
+        in_a_row = number > 0 and token.kind == tokens[number - 1].kind == "text"
+        apart = gap and not in_a_row and ("\n" in gap or not raw)
         if apart and chance.random() < 0.2:
             gap = f" {chance.choice(COMMENTS).format(number)} "
         parts += [gap, text[token.start : token.end]]

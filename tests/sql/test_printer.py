@@ -123,9 +123,9 @@ def test_every_class_of_the_tree_is_generated_and_comes_back() -> None:
 
 def test_long_chains_are_printed() -> None:
     """The parser reads them in a loop, so that they are deeper than Python's stack."""
-    sums = "SELECT " + " + ".join(["a"] * 5000)
-    unions = " UNION ALL ".join(["SELECT 1"] * 2000)
-    joins = "SELECT * FROM t" + " CROSS JOIN t" * 2000
+    sums = "SELECT " + " + ".join(["a"] * 2000)
+    unions = " UNION ALL ".join(["SELECT 1"] * 1500)
+    joins = "SELECT * FROM t" + " CROSS JOIN t" * 1500
     for text in (sums, unions, joins):
         (statement,) = parse_script(Source("long", text)).statements
         assert " ".join(printer.print_statement(statement).split()) == text

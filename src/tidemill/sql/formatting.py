@@ -22,6 +22,7 @@ from tidemill.sql.lexer import Token, tokenize
 from tidemill.sql.parser import parse_script
 
 _COMMENT = re.compile(r"--[^\r\n]*|//[^\r\n]*|/\*.*?\*/|\n", re.DOTALL)
+_COMMENT_START = re.compile(r"--|//|/\*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 
 # What a variable without a value may stand for; the first that makes the script parse is taken.
@@ -46,7 +47,7 @@ def format_script(
     formatted = _format(source, script, filled, dialect)
     _check(source, formatted, filled, dialect)
     # A comment in the middle of a line moves to its end, and then may no longer need the line breaks it needed before.
-    before = source.text
+    before = source.text if _COMMENT_START.search(source.text) else formatted
     while formatted != before:
         before, again = formatted, Source(source.name, formatted)
         formatted = _format(again, parse_script(again, filled, dialect), filled, dialect)

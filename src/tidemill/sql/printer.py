@@ -520,14 +520,15 @@ class _Printer:
     def _plain_form(self, node: ast.FunctionCall, fits: bool) -> str | None:
         """A call that its own syntax reads as any other; otherwise its name has to be quoted."""
         named = any(isinstance(argument, ast.NamedArgument) for argument in node.arguments)
-        if not fits or named or node.distinct or node.star or node.nulls:
+        if not fits or named or node.distinct or node.star or node.nulls or node.order_by:
             return None
         return self._form(node, self.commas(node.arguments))
 
     def json(self, node: ast.FunctionCall) -> str | None:
         """JSON_VALUE and its kin: the clauses stand in the form, defaults among the arguments."""
         word = str(node.name).upper()
-        if node.distinct or node.star or node.nulls:
+        misplaced = node.order_by and word != "JSON_ARRAYAGG"
+        if node.distinct or node.star or node.nulls or misplaced:
             return None
         clauses = (node.form or "").removeprefix("JSON ")
         if word in _JSON_READS:
