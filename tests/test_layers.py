@@ -18,13 +18,14 @@ ALLOWED = {
     "sql": set(),
     "formats": set(),
     "broker": set(),
-    "tables": {"sql"},
-    "plan": {"sql", "tables"},
-    "spark": {"sql", "tables", "plan", "formats", "output"},
+    "functions": {"sql"},
+    "tables": {"sql", "functions"},
+    "plan": {"sql", "functions", "tables"},
+    "spark": {"sql", "functions", "tables", "plan", "formats", "output"},
     "output": set(),
     "session": {"sql", "tables", "plan", "spark", "output"},
     "cli": {"sql", "tables", "plan", "spark", "session", "broker", "output"},
-    "__init__": {"session", "spark"},
+    "__init__": {"session", "spark", "functions"},
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.errors import Diagnostic, JobError, ScriptError, TidemillError, UsageError
 
 if TYPE_CHECKING:
+    from tidemill.functions import udf
     from tidemill.session import Session
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "jars",
+    "udf",
 ]
 
 
@@ -36,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from tidemill.session import Session
 
         return Session
+    if name == "udf":
+        from tidemill.functions import udf
+
+        return udf
     raise AttributeError(f"module 'tidemill' has no attribute {name!r}")

@@ -46,6 +46,7 @@ class Session:
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
     `master`, `checkpoint`, `bounded`: as on the command line. `settings`: Flink's keys, beating SET.
     `dialect`: whose SQL is written: flink, oceanus, blink or dli; default: found out from each text.
+    `python_files`: files and directories where Python functions are looked for, before the script's own directory.
     `output`: where the rows of a top-level SELECT go; default: a table on standard output.
     Further keyword arguments are Spark settings with underscores for dots: `spark_driver_memory="4g"`.
     """
@@ -61,10 +62,13 @@ class Session:
         variables: Mapping[str, str] | None = None,
         dialect: str | None = None,
         conf: Mapping[str, str] | None = None,
+        python_files: Sequence[str | Path] = (),
         output: Output | None = None,
         **spark_conf: str,
     ) -> None:
-        self.environment = Environment(overrides=dict(settings or {}))
+        self.environment = Environment(
+            overrides=dict(settings or {}), python_files=[str(f) for f in python_files]
+        )
         self.jobs: list[RunningJob] = []
         self._given = spark
         self._spark: SparkSession | None = None
@@ -155,7 +159,7 @@ class Session:
         """What must hold before a job starts and can be found out without Spark; then start Spark."""
         jobs = [a for a in answers if isinstance(a, Job)]
         self._check_checkpoints(jobs, name)
-        for table in {t.name: t for job in jobs for t in job.tables}.values():
+        for table in {t.identifier: t for job in jobs for t in job.tables}.values():
             if isinstance(table.connector, TopicTable):
                 _knock(table, table.connector.bootstrap_servers)
         if jobs:
@@ -210,16 +214,23 @@ class Session:
     # --- DataFrames --------------------------------------------------------------------------
 
     def table(self, name: str) -> DataFrame:
-        """A table or view as a streaming DataFrame: its columns, and `_kind` (0 +I, 1 -U, 2 +U, 3 -D)."""
+        """A table or view as a streaming DataFrame: its columns, and `_kind` (0 +I, 1 -U, 2 +U, 3 -D).
+
+        `name` may have its database and catalog in front.
+        """
         from tidemill.spark.lower import Lowering, with_kind
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
+        from tidemill.spark.user_functions import register
 
-        query = parse_script(Source("<table>", f"SELECT * FROM `{name.replace('`', '``')}`"), {})
+        parts = [name] if name in self.environment.objects else name.split(".")
+        path = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+        query = parse_script(Source("<table>", f"SELECT * FROM {path}"), {})
         statement = query.statements[0]
         assert isinstance(statement, ast.QueryStatement)
         answer = self.environment.apply(statement)
         assert isinstance(answer, Job)
         require_runnable([answer])
+        register(self.spark, answer.functions)
         root, modes = answer.roots[0], answer.modes[0]
         lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, lambda table: lambda what, n: None)
         frame = with_kind(lowering.lower(root.input))

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tidemill.cli.options import dialect_option, pairs
+from tidemill.cli.options import dialect_option, pairs, pyfiles_option
 from tidemill.errors import Diagnostic, Source, TidemillError, in_script_order
 from tidemill.plan.advice import advise
 from tidemill.plan.environment import Environment, Job, Text, compile_script
@@ -28,6 +28,7 @@ class Reading:
     variables: tuple[str, ...]
     settings: tuple[str, ...]
     dialect: Dialect | None
+    python_files: tuple[str, ...] = ()
     plan_only: bool = False
     """Whether what plans and cannot be run is good enough."""
 
@@ -53,7 +54,9 @@ def read_scripts(reading: Reading) -> Checked:
     answers: list[Job | Text] = []
     code = 0
     try:
-        environment = Environment(overrides=pairs(reading.settings, "--set"))
+        environment = Environment(
+            overrides=pairs(reading.settings, "--set"), python_files=reading.python_files
+        )
         try:
             variables = pairs(reading.variables, "--var")
             sources += [read_script(script) for script in reading.scripts]
@@ -85,6 +88,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
         ),
         dialect_option,
+        pyfiles_option,
     )
     for option in reversed(options):
         command = option(command)

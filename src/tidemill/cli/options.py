@@ -1,4 +1,4 @@
-"""What the commands that take scripts share: arguments of the form KEY=VALUE, and the dialect."""
+"""What the commands that take scripts share: arguments of the form KEY=VALUE, the dialect, places of Python files."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ dialect_option = click.option(
     type=click.Choice(list(DIALECTS)),
     callback=_dialect,
     help="Whose SQL the scripts are written in; default: found out from each.",
+)
+
+pyfiles_option = click.option(
+    "--pyfiles",
+    "python_files",
+    multiple=True,
+    metavar="PATH",
+    help="Look for Python functions here: a directory, a .py file or a .zip.",
 )
 
 

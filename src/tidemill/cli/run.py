@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidemill.cli.options import dialect_option, pairs
+from tidemill.cli.options import dialect_option, pairs, pyfiles_option
 from tidemill.errors import JobError, TidemillError, display_width
 from tidemill.output import JsonLines, TableOutput
 from tidemill.plan.advice import advise
@@ -45,6 +45,7 @@ def say(text: str) -> None:
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
 )
 @dialect_option
+@pyfiles_option
 @click.option(
     "--checkpoint", metavar="DIR", help="Keep progress and state here; the same command resumes."
 )
@@ -65,6 +66,7 @@ def run(
     variables: tuple[str, ...],
     settings: tuple[str, ...],
     dialect: Dialect | None,
+    python_files: tuple[str, ...],
     checkpoint: str | None,
     master: str | None,
     confs: tuple[str, ...],
@@ -79,7 +81,7 @@ def run(
     overrides = pairs(settings, "--set")
     modern = read_modern([read_script(s) for s in scripts], pairs(variables, "--var"), dialect)
     # The script is checked before anything is started for it.
-    first = Environment(overrides=overrides)
+    first = Environment(overrides=overrides, python_files=python_files)
     first.warnings += modern.to_tell
     try:
         answers = compile_script(modern.script, first)
@@ -98,6 +100,7 @@ def run(
             bounded=bounded,
             settings=overrides,
             conf=conf,
+            python_files=python_files,
             output=TableOutput() if output == "table" else JsonLines(),
         )
         if broker.address:

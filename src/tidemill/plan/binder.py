@@ -13,6 +13,7 @@ from typing import Protocol
 from tidemill import types as t
 from tidemill.changelog import RowKind
 from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
+from tidemill.functions import PythonFunction
 from tidemill.plan import nodes
 from tidemill.plan.expressions import (
     AggregateCall,
@@ -41,6 +42,7 @@ from tidemill.plan.grouping import (
 from tidemill.plan.nodes import Node, all_inputs
 from tidemill.plan.rules import ARRANGE_FROM, RANKS, arrange, filtered
 from tidemill.plan.scope import Relation, Scope, cast
+from tidemill.plan.user_functions import FindFunction, no_function
 from tidemill.sql import ast
 from tidemill.tables import check_insert, check_read
 from tidemill.tables.catalog import Column, Computed, Table, View
@@ -53,6 +55,12 @@ class Catalog(Protocol):
     """Where the binder looks names up."""
 
     def find(self, name: ast.QualifiedName) -> Table | View: ...
+
+    def function(self, name: ast.QualifiedName) -> PythonFunction | None: ...
+
+    def within(self, found: Table | View) -> Catalog:
+        """The same names, short ones counted from where a table or view stands."""
+        ...
 
     def warn(self, warning: Diagnostic) -> None: ...
 
@@ -109,13 +117,6 @@ def bind_insert(statement: ast.Insert, catalog: Catalog) -> nodes.Sink:
             "leave ON CONFLICT out",
         )
     return sink
-
-
-def insert_into(table: Table, query: ast.Query, catalog: Catalog, span: Span) -> nodes.Sink:
-    """The sink of CREATE TABLE … AS SELECT."""
-    node = _Binder(catalog).query(query, top=True)
-    statement = ast.Insert(span, ast.QualifiedName(span, ()), (), query)
-    return nodes.Sink(_finished(_fit(statement, node, table), query.span), table, span)
 
 
 def _finished(node: Node, span: Span) -> Node:
@@ -380,7 +381,7 @@ class _Binder:
         raise script_error("PLAN-005", "this query cannot stand here", body.span)
 
     def _values(self, body: ast.Values) -> Node:
-        rows = [[Scope().bind(item) for item in row.items] for row in body.rows]
+        rows = [[self._scope().bind(item) for item in row.items] for row in body.rows]
         width = len(rows[0])
         for row, node in zip(rows, body.rows, strict=True):
             if len(row) != width:
@@ -554,13 +555,12 @@ class _Binder:
             lambda e: named[e.index - start] if isinstance(e, Input) and e.index >= start else None,
         )
 
-    @staticmethod
     def _sort_key(
-        item: ast.OrderItem, scope: Scope | None, columns: Sequence[tuple[str, Expr]]
+        self, item: ast.OrderItem, scope: Scope | None, columns: Sequence[tuple[str, Expr]]
     ) -> SortKey:
         """A place in the select list, a name from it, or an expression over the columns below."""
         expression = item.expression
-        binder = scope or Scope()
+        binder = scope or self._scope()
         if isinstance(expression, ast.NumberLiteral) and expression.text.isdigit():
             at = int(expression.text)
             if not 1 <= at <= len(columns):
@@ -576,7 +576,7 @@ class _Binder:
                 return binder.sort_key(item, found[0])
         if scope is None:
             relation = Relation(None, tuple(e for _, e in columns if isinstance(e, Input)))
-            binder = Scope((relation,))
+            binder = self._scope(relation)
         return binder.sort_key(item)
 
     # --- subqueries --------------------------------------------------------------------------
@@ -760,8 +760,15 @@ class _Binder:
 
     def _from(self, body: ast.Select) -> tuple[Node, Scope]:
         if body.source is None:
-            return nodes.Values(((),), ()), Scope()
+            return nodes.Values(((),), ()), self._scope()
         node, scope = self._relation(body.source)
+        if node.size > _MOST_NODES:
+            raise script_error(
+                "PLAN-023",
+                f"this query has more than {_MOST_NODES} operators, with the views that it uses",
+                body.source.span,
+                "write what several queries need to a topic, and read it from there",
+            )
         names = [r.name for r in scope.relations if r.name]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -791,28 +798,34 @@ class _Binder:
             case ast.Join():
                 return self._join(relation)
             case ast.TableFunction():
-                return self._table_function(relation, nodes.Values(((),), ()), Scope(), "INNER")
+                return self._table_function(
+                    relation, nodes.Values(((),), ()), self._scope(), "INNER"
+                )
             case ast.MatchRecognize():
                 node = self._match(relation)
                 name = relation.alias.name if relation.alias else ""
             case _:
                 raise script_error("PLAN-005", "this cannot stand in FROM", relation.span)
         node = _rename(node, relation.column_aliases, relation)
-        return node, Scope((Relation(name or None, all_inputs(node)),))
+        return node, self._scope(Relation(name or None, all_inputs(node)))
+
+    def _scope(self, *relations: Relation) -> Scope:
+        return Scope(relations, functions=self._catalog.function)
 
     def _table(self, reference: ast.TableReference) -> Node:
         if len(reference.name.parts) == 1 and reference.name.parts[0].name in self._common:
             return self._common[reference.name.parts[0].name]
         found = self._catalog.find(reference.name)
         if isinstance(found, View):
-            node = _Binder(self._catalog).query(found.query)
+            node = _Binder(self._catalog.within(found)).query(found.query)
             return _named(node, found.columns)
         for hint in reference.hints:
             found = _hinted(found, hint, self._catalog)
         for warning in check_read(found, reference.span):
             self._catalog.warn(warning)
         duplicates = (self._catalog.setting("table.exec.source.cdc-events-duplicate") or "").lower()
-        return scan(found, reference.span, duplicates == "true")
+        functions = self._catalog.within(found).function
+        return scan(found, reference.span, duplicates == "true", functions)
 
     def _note(self, hint: ast.Hint) -> None:
         _note_hint(hint, self._catalog)
@@ -882,7 +895,7 @@ class _Binder:
                 for i, (c, n) in enumerate(zip(plan.columns, names, strict=False))
             ),
         )
-        both = _side_by_side(scope, Scope((inner,)), width)
+        both = _side_by_side(scope, self._scope(inner), width)
         if join.condition is not None:
             parts.append(both.condition(join.condition, "ON"))
         node = nodes.Join(kind, left, plan.node, conjunction(parts))
@@ -925,7 +938,7 @@ class _Binder:
             )
         right = _rename(self._table(reference), reference.column_aliases, reference)
         name = (reference.alias or reference.name.parts[-1]).name
-        right_scope = Scope((Relation(name, all_inputs(right)),))
+        right_scope = self._scope(Relation(name, all_inputs(right)))
         scope = _side_by_side(left_scope, right_scope, len(left.columns))
         condition, common = self._join_condition(join, scope, left_scope, right_scope, left)
         node = nodes.TemporalJoin(kind, left, right, condition, time.index)
@@ -979,7 +992,7 @@ class _Binder:
         alias = relation.alias.name if relation.alias else None
         if _is_window(call):
             node = _rename(self._window_function(name, call), relation.column_aliases, relation)
-            return node, Scope((Relation(alias, all_inputs(node)),))
+            return node, self._scope(Relation(alias, all_inputs(node)))
         if name != "UNNEST":
             raise script_error(
                 "PLAN-015",
@@ -1098,8 +1111,8 @@ class _Binder:
             )  # fmt: skip
         variables = [*_variables(relation.pattern), *(s.name for s, _ in relation.subsets)]
         columns = scope.columns
-        inside = Scope(
-            (*(Relation(v, columns) for v in dict.fromkeys(variables)), *scope.relations)
+        inside = self._scope(
+            *(Relation(v, columns) for v in dict.fromkeys(variables)), *scope.relations
         )
         for _, definition in relation.definitions:
             self._measure(definition, inside, node, order)
@@ -1183,6 +1196,9 @@ def _variables(pattern: ast.Pattern) -> list[str]:
     raise TypeError(type(pattern))
 
 
+# Views of views double with every join of one with itself.
+_MOST_NODES = 2000
+
 _WINDOW_FORMS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),
@@ -1217,7 +1233,9 @@ def _unnested(type_: t.SqlType, span: Span) -> tuple[t.Field, ...]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def scan(table: Table, span: Span, duplicates: bool = False) -> Node:
+def scan(
+    table: Table, span: Span, duplicates: bool = False, functions: FindFunction = no_function
+) -> Node:
     """A table with all its columns: what is stored, then what is computed from it, then its clock. An upsert table
     is completed; so are changes that may come twice."""
     schema = table.schema
@@ -1225,7 +1243,7 @@ def scan(table: Table, span: Span, duplicates: bool = False) -> Node:
     node: Node = nodes.Scan(table, stored)
     if len(stored) != len(schema.columns):
         fields = all_inputs(node)
-        scope = Scope((Relation(table.name, fields),))
+        scope = Scope((Relation(table.name, fields),), functions=functions)
         expressions = [
             scope.bind(c.expression)
             if isinstance(c, Computed)
@@ -1235,7 +1253,7 @@ def scan(table: Table, span: Span, duplicates: bool = False) -> Node:
         node = nodes.Project(node, tuple(expressions), tuple(c.name for c in schema.columns))
     if schema.watermark is not None:
         at = next(i for i, c in enumerate(schema.columns) if c.name == schema.watermark.column)
-        scope = Scope((Relation(table.name, all_inputs(node)),))
+        scope = Scope((Relation(table.name, all_inputs(node)),), functions=functions)
         node = nodes.WatermarkAssigner(node, at, scope.bind(schema.watermark.expression))
     mode = table.connector.source_mode
     incomplete = not mode.insert_only and RowKind.UPDATE_BEFORE not in mode

@@ -1,13 +1,15 @@
-"""What a script builds up statement by statement: tables, views, settings; and the jobs that it asks for.
+"""What a script builds up statement by statement: catalogs, tables, views, functions, settings; and the jobs that it
+asks for.
 
-In: parsed statements. Out: `Job`s, each with the plan of its sinks and the settings that held when it was written.
-Runs without a JVM, so that `tidemill check` and `tidemill run` say the same about a script.
+In: parsed statements. Out: `Job`s, each with the plan of its sinks and the settings that held when it was written, and
+texts. Runs without a JVM, so that `tidemill check` and `tidemill run` say the same about a script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tidemill.errors import (
     Diagnostic,
@@ -17,24 +19,23 @@ from tidemill.errors import (
     did_you_mean,
     script_error,
 )
-from tidemill.plan import nodes
+from tidemill.functions import PythonFunction
+from tidemill.plan import answers, nodes
 from tidemill.plan.binder import bind_insert, bind_query
-from tidemill.plan.explain import explain
+from tidemill.plan.declarations import altered, as_select, like
+from tidemill.plan.explain import explain, tree
+from tidemill.plan.functions import FUNCTIONS, NOT_YET
+from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
 from tidemill.plan.modes import Modes, infer_modes
 from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
 from tidemill.plan.tables import BrokenTable, bind_table
+from tidemill.plan.user_functions import make_function, python_path, refuse_jar
 from tidemill.sql import ast
-from tidemill.tables import check_writers, redacted
+from tidemill.tables import check_writers, redacted, with_options
 from tidemill.tables import settings as known_settings
-from tidemill.tables.catalog import (
-    DEFAULT_CATALOG,
-    DEFAULT_DATABASE,
-    Connector,
-    Table,
-    Unusable,
-    View,
-)
+from tidemill.tables.catalog import Connector, ObjectPath, Schema, Table, View
+from tidemill.tables.namespaces import Namespaces
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Job:
     span: Span
     not_runnable: tuple[Diagnostic, ...] = ()
     """What the plan holds that cannot be executed yet."""
+    functions: tuple[PythonFunction, ...] = ()
+    """Functions of the user's that its queries call."""
 
     @property
     def sources(self) -> list[Table]:
@@ -66,107 +69,114 @@ class Job:
     @property
     def target(self) -> str:
         """The name that tells this job from the others of its script."""
-        return "+".join(t.name for t in self.sinks) or "select"
+        return "+".join(t.path.label for t in self.sinks) or "select"
 
 
 @dataclass(frozen=True)
 class Text:
-    """A statement's answer that needs no job: EXPLAIN, SET alone."""
+    """A statement's answer that needs no job: EXPLAIN, SHOW, DESCRIBE, SET alone."""
 
     text: str
 
 
 @dataclass
 class Environment:
-    """Tables and settings as they stand after the statements so far."""
+    """Names and settings as they stand after the statements so far."""
 
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings from the command line: they beat the script's SET."""
     adapt: Callable[[Connector], Connector] = lambda connector: connector
     """What the command line asks of every table: `--local`."""
+    python_files: Sequence[str] = ()
+    """Files and directories of `--pyfiles`, where Python functions are looked for first."""
     settings: dict[str, object] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     """The settings as they were written."""
-    objects: dict[str, Table | View] = field(default_factory=dict)
+    names: Namespaces = field(default_factory=Namespaces)
     warnings: list[Diagnostic] = field(default_factory=list)
     meaningless: list[str] = field(default_factory=list)
     """Flink's settings that were given and have nothing to act on here."""
-    broken: set[str] = field(default_factory=set)
-    """Names whose CREATE failed: that they are missing is no news."""
+    _called: dict[str, PythonFunction] = field(default_factory=dict)
+    """Functions of the user's that were looked up since the statement began."""
 
     def __post_init__(self) -> None:
         for key, value in self.overrides.items():
             self._set(key, value, None)
 
+    @property
+    def objects(self) -> Mapping[str, Table | View]:
+        """Tables and views of the current database, by name."""
+        return self.names.objects()
+
     # --- names -------------------------------------------------------------------------------
 
-    def find(self, name: ast.QualifiedName) -> Table | View:
-        found = self.objects.get(self._key(name))
+    def find(self, name: ast.QualifiedName, within: tuple[str, str] | None = None) -> Table | View:
+        found = self.names.find(name, within)
         if found is None:
-            raise script_error(
-                "PLAN-059",
-                f"table '{name}' does not exist",
-                name.span,
-                did_you_mean(
-                    name.parts[-1].name, list(self.objects), "create it with CREATE TABLE first"
-                ),
+            raise self.names.missing(
+                name, f"table '{name}' does not exist", "create it with CREATE TABLE first"
             )
+        return found
+
+    def function(
+        self, name: ast.QualifiedName, within: tuple[str, str] | None = None
+    ) -> PythonFunction | None:
+        """A function that the script has made. Behind a bare name the built-in one counts, unless a system function has
+        taken its place."""
+        word = name.parts[-1].name
+        built_in = (FUNCTIONS, AGGREGATES, NOT_YET)
+        if len(name.parts) == 1 and any(word.upper() in table for table in built_in):
+            found = self.names.system_functions.get(word.lower())
+        else:
+            found = self.names.function(name, within)
+        if found is not None:
+            self._called[f"{found.name} {found.implementation}"] = found
         return found
 
     def setting(self, key: str) -> str | None:
         return self.texts.get(key)
 
-    def with_options(self, table: Table, hint: ast.Hint) -> Table:
-        raise not_yet("the hint OPTIONS", hint.span)
+    def within(self, found: Table | View) -> _Within:
+        place = found.made_in if isinstance(found, View) else (found.catalog, found.database)
+        return _Within(self, place)
 
-    def forget_unusable(self) -> None:
-        """Tables that were kept for the sake of a script's other mistakes do not outlive it."""
-        self.objects = {
-            name: found
-            for name, found in self.objects.items()
-            if not (isinstance(found, Table) and isinstance(found.connector, Unusable))
-        }
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        """The table of one query, as `/*+ OPTIONS(…) */` changes it."""
+        assert table.statement is not None
+        return self._table(with_options(table.statement, hint), table.path)
 
     def warn(self, warning: Diagnostic) -> None:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    @staticmethod
-    def _key(name: ast.QualifiedName) -> str:
-        path = [p.name for p in name.parts[:-1]]
-        if path not in ([], [DEFAULT_DATABASE], [DEFAULT_CATALOG, DEFAULT_DATABASE]):
-            raise script_error(
-                "PLAN-060",
-                f"'{'.'.join(path)}' does not exist: there is one catalog and one database",
-                name.span,
-                f"leave it out, or write {DEFAULT_CATALOG}.{DEFAULT_DATABASE}",
-            )
-        return name.parts[-1].name
-
     # --- statements --------------------------------------------------------------------------
 
     def apply(self, statement: ast.Statement) -> Job | Text | None:
+        self._called.clear()
         match statement:
+            case ast.CreateTable(query=ast.Query()):
+                return self._create_as_select(statement)
             case ast.CreateTable():
-                table, warnings = bind_table(statement, self.texts)
-                self.warnings += warnings
-                adapted = Table(table.name, table.schema, self.adapt(table.connector), table.span)
-                self._create(statement, adapted)
+                self._create_table(statement)
             case ast.CreateView():
-                bound = bind_query(statement.query, self)
-                names = tuple(c.name for c in statement.columns)
-                if names and len(names) != len(bound.columns):
-                    raise script_error(
-                        "PLAN-055",
-                        f"{len(names)} names for {len(bound.columns)} columns",
-                        statement.columns[0].span,
-                    )
-                view = View(
-                    statement.name.parts[-1].name, names, statement.query, statement.name.span
+                view = self._view(statement, self.names.path(statement.name))
+                self.names.create(
+                    statement.name, view, statement.temporary, statement.if_not_exists
                 )
-                self._create(statement, view)
+            case ast.CreateFunction():
+                self._create_function(statement)
+            case ast.CreateCatalog():
+                self.names.create_catalog(statement)
+            case ast.CreateDatabase():
+                self.names.create_database(statement)
+            case ast.Use():
+                self.names.use(statement)
             case ast.DropObject():
                 self._drop(statement)
+            case ast.Alter():
+                self._alter(statement)
+            case ast.Show() | ast.Describe():
+                return Text(self._shown(statement))
             case ast.SetOption(option=None):
                 shown = sorted(redacted(self.texts).items())
                 return Text("\n".join(f"'{k}' = '{v}'" for k, v in shown))
@@ -189,33 +199,226 @@ class Environment:
                 return self._job((nodes.Collect(node),), statement.query.span)
             case ast.Explain():
                 return self._explain(statement)
+            case ast.AddJar():
+                raise refuse_jar(statement)
             case _:
                 raise not_yet("this statement", statement.span)
         return None
 
-    def _create(self, statement: ast.CreateTable | ast.CreateView, what: Table | View) -> None:
-        key = self._key(statement.name)
-        if key in self.objects:
-            if statement.if_not_exists:
-                return
-            raise script_error(
-                "PLAN-061",
-                f"'{key}' exists already",
-                statement.name.span,
-                "write IF NOT EXISTS, or DROP it first",
+    # --- tables and views --------------------------------------------------------------------
+
+    def _create_table(self, statement: ast.CreateTable) -> None:
+        if statement.like is not None:
+            statement = like(statement, self._like_base(statement.like))
+        table = self._table(statement, self.names.path(statement.name))
+        self.names.create(statement.name, table, statement.temporary, statement.if_not_exists)
+
+    def _table(self, statement: ast.CreateTable, path: ObjectPath) -> Table:
+        within = (path.catalog, path.database)
+        table, warnings = bind_table(
+            statement, self.texts, path, lambda name: self.function(name, within)
+        )
+        self.warnings += warnings
+        return replace(table, connector=self.adapt(table.connector))
+
+    def _like_base(self, node: ast.TableLike) -> ast.CreateTable:
+        found = self.names.find(node.table)
+        if found is None:
+            raise self.names.missing(
+                node.table,
+                f"Source table '{self.names.path(node.table).quoted}' of the LIKE clause not found in the catalog",
+                None,
             )
-        self.objects[key] = what
+        if isinstance(found, View):
+            raise script_error(
+                "PLAN-082",
+                f"Source table '{found.path.quoted}' of the LIKE clause can not be a VIEW",
+                node.table.span,
+            )
+        assert found.statement is not None
+        return found.statement
+
+    def _create_as_select(self, statement: ast.CreateTable) -> Job | None:
+        assert statement.query is not None
+        query = bind_query(statement.query, self)
+        table_of_query = as_select(statement, query.columns)
+        table = self._table(table_of_query, self.names.path(statement.name))
+        if not self.names.create(statement.name, table, if_not_exists=statement.if_not_exists):
+            return None
+        place = statement.query.span
+        columns = tuple(ast.Identifier(place, c.name) for c in query.columns)
+        insert = ast.Insert(statement.span, statement.name, columns, statement.query)
+        try:
+            return self._job((bind_insert(insert, self),), statement.name.span)
+        except ScriptError:
+            self.names.remove(table.path)
+            raise
+
+    def _view(self, statement: ast.CreateView, path: ObjectPath) -> View:
+        bound = bind_query(statement.query, self)
+        names = tuple(c.name for c in statement.columns)
+        if names and len(names) != len(bound.columns):
+            raise script_error(
+                "PLAN-055",
+                f"{len(names)} names for {len(bound.columns)} columns",
+                statement.columns[0].span,
+            )
+        # Short names in the query count from where the statement was given.
+        return View(
+            path.name,
+            names,
+            statement.query,
+            statement.name.span,
+            path.catalog,
+            path.database,
+            statement,
+            (self.names.catalog, self.names.database),
+        )
+
+    def _create_function(self, statement: ast.CreateFunction) -> None:
+        files = [f for f in self.texts.get("python.files", "").split(",") if f.strip()]
+        directories = python_path(
+            statement.span.source.name, [*self.python_files, *(f.strip() for f in files)]
+        )
+        self.names.create_function(statement, make_function(statement, directories))
 
     def _drop(self, statement: ast.DropObject) -> None:
-        key = self._key(statement.name)
-        kind = View if statement.kind == "VIEW" else Table
-        if not isinstance(self.objects.get(key), kind):
+        drops = {
+            "FUNCTION": self.names.drop_function,
+            "CATALOG": self.names.drop_catalog,
+            "DATABASE": self.names.drop_database,
+        }
+        drops.get(statement.kind, self.names.drop)(statement)
+
+    # --- ALTER -------------------------------------------------------------------------------
+
+    def _alter(self, statement: ast.Alter) -> None:
+        match statement.kind:
+            case "DATABASE":
+                database = self.names.find_database(statement.name)[1]
+                self._alter_options(statement, database.options)
+            case "CATALOG":
+                catalog = self.names.find_catalog(statement.name.parts[0])
+                if isinstance(statement.change, ast.Comment):
+                    catalog.comment = statement.change.text
+                else:
+                    self._alter_options(statement, catalog.options)
+            case _:
+                self._alter_object(statement)
+
+    @staticmethod
+    def _alter_options(statement: ast.Alter, options: dict[str, str]) -> None:
+        match statement.change:
+            case ast.SetOptions() as change:
+                options |= {o.key: o.value for o in change.options}
+            case ast.ResetOptions() as change:
+                for key, span in zip(change.keys, change.key_spans, strict=True):
+                    if key == "type":
+                        raise script_error(
+                            "PLAN-084",
+                            f"ALTER {statement.kind} RESET does not support changing 'type'",
+                            span,
+                        )
+                    options.pop(key, None)
+            case _:
+                raise script_error(
+                    "PLAN-084", f"ALTER {statement.kind} cannot do this", statement.span
+                )
+
+    def _alter_object(self, statement: ast.Alter) -> None:
+        path = self.names.path(statement.name)
+        word = statement.kind.lower()
+        is_temporary = path in self.names.temporary
+        found = None if is_temporary else self.names.find(statement.name)
+        if found is None:
             if statement.if_exists:
                 return
-            raise script_error(
-                "PLAN-059", f"{statement.kind.lower()} '{key}' does not exist", statement.name.span
+            raise self.names.missing(
+                statement.name,
+                f"{word.capitalize()} {path.quoted} doesn't exist or is a temporary {word}.",
+                f"DROP the temporary {word} and create it anew" if is_temporary else None,
             )
-        del self.objects[key]
+        if isinstance(found, View) != (statement.kind == "VIEW"):
+            other = "view" if isinstance(found, View) else "table"
+            raise script_error(
+                "PLAN-084",
+                f"{path.quoted} is a {other}: ALTER {statement.kind} cannot change it",
+                statement.name.span,
+                f"write ALTER {other.upper()}",
+            )
+        if isinstance(statement.change, ast.RenameTo):
+            self._rename(found, statement.change.name)
+        elif isinstance(found, View):
+            self._redefine(found, statement)
+        else:
+            self._alter_table(found, statement)
+
+    def _rename(self, found: Table | View, to: ast.QualifiedName) -> None:
+        path = self.names.path(to)
+        if (path.catalog, path.database) != (found.catalog, found.database):
+            raise script_error(
+                "PLAN-084",
+                f"RENAME TO cannot move '{found.path}' to another database",
+                to.span,
+                "create it there, with LIKE for a table",
+            )
+        hint = "choose another name, or DROP what has it"
+        self.names.create(to, replace(found, name=path.name), hint=hint)
+        self.names.remove(found.path)
+
+    def _redefine(self, found: View, statement: ast.Alter) -> None:
+        if not isinstance(statement.change, ast.RedefineView) or found.statement is None:
+            raise script_error("PLAN-084", "ALTER VIEW cannot do this", statement.span)
+        created = replace(
+            found.statement, name=statement.name, columns=(), query=statement.change.query
+        )
+        self.names.put(found.path, self._view(created, found.path), False)
+
+    def _alter_table(self, found: Table, statement: ast.Alter) -> None:
+        assert found.statement is not None
+        change = statement.change
+        if isinstance(change, ast.ResetOptions):
+            known = [o.key for o in found.statement.options]
+            for key, span in zip(change.keys, change.key_spans, strict=True):
+                if key not in known:
+                    hint = did_you_mean(key, known)
+                    message = f"table '{found.name}' has no option '{key}' to reset"
+                    self.warn(Diagnostic("PLAN-089", message, span, hint, "warning"))
+        changed = altered(found.statement, change, statement.span)
+        try:
+            table = self._table(replace(changed, name=statement.name), found.path)
+        except ScriptError as error:
+            # What was right until now is not to blame: the ALTER is.
+            moved = [
+                d if _is_inside(d.span, statement.span) else replace(d, span=statement.name.span)
+                for d in error.diagnostics
+            ]
+            raise ScriptError(moved) from None
+        self.names.put(found.path, table, False)
+
+    # --- SHOW and DESCRIBE -------------------------------------------------------------------
+
+    def _shown(self, statement: ast.Show | ast.Describe) -> str:
+        if isinstance(statement, ast.Show):
+            return answers.show(statement, self.names, self._schema)
+        match statement.kind:
+            case "CATALOG":
+                return answers.describe_catalog(statement, self.names)
+            case "DATABASE":
+                return answers.describe_database(statement, self.names)
+            case "FUNCTION":
+                return answers.describe_function(
+                    statement, self.names, self.function(statement.name)
+                )
+        return answers.columns_box(self._schema(statement.name))
+
+    def _schema(self, name: ast.QualifiedName) -> Schema:
+        found = answers.find_described(name, self.names)
+        if isinstance(found, Table):
+            return found.schema
+        node = bind_query(found.query, self.within(found))
+        names = found.columns or tuple(c.name for c in node.columns)
+        return answers.view_schema(names, node.columns)
 
     def _set(self, key: str, value: str, option: ast.Option | None) -> None:
         spans = (option.span, option.value_span) if option else (None, None)
@@ -244,24 +447,67 @@ class Environment:
                 assert isinstance(parallelism, int)
                 check_writers(end.table, emitted.of(end.input), parallelism, end.span)
         missing = not_runnable(settled, span)
-        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
+        called = tuple(self._called.values())
+        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing, called)
 
     def _explain(self, statement: ast.Explain) -> Text:
-        query = statement.statement
-        if isinstance(query, ast.QueryStatement):
-            node = bind_query(query.query, self)
+        inner = statement.statement
+        answer: Job | Text | None
+        if isinstance(inner, ast.QueryStatement):
+            node = bind_query(inner.query, self)
             asked = (nodes.Updates.AFTER, nodes.Updates.BOTH)
             end = nodes.Collect(node, asked)
-            inner: Job | Text | None = self._job((end,), query.span)
+            answer = self._job((end,), inner.span)
         else:
-            inner = self.apply(query)
-        if not isinstance(inner, Job):
+            answer = self.apply(inner)
+            if isinstance(inner, ast.CreateTable) and answer is not None:
+                self.names.remove(self.names.path(inner.name))
+        if not isinstance(answer, Job):
             raise script_error(
                 "PLAN-062", "EXPLAIN needs a query, an INSERT or a STATEMENT SET", statement.span
             )
-        pairs = zip(inner.roots, inner.modes, strict=True)
+        pairs = list(zip(answer.roots, answer.modes, strict=True))
         keys = "CHANGELOG_MODE" in statement.details
-        return Text("\n\n".join(explain(root, modes, keys) for root, modes in pairs))
+        plans = [explain(root, modes, keys) for root, modes in pairs]
+        if "JSON_EXECUTION_PLAN" in statement.details:
+            trees = [tree(root, modes) for root, modes in pairs]
+            plans.append(json.dumps(trees, ensure_ascii=False, indent=2))
+        return Text("\n\n".join(plans))
+
+
+@dataclass(frozen=True)
+class _Within:
+    """An environment as a view or table sees it: short names count from another catalog and database."""
+
+    environment: Environment
+    place: tuple[str, str]
+
+    def find(self, name: ast.QualifiedName) -> Table | View:
+        return self.environment.find(name, self.place)
+
+    def function(self, name: ast.QualifiedName) -> PythonFunction | None:
+        return self.environment.function(name, self.place)
+
+    def within(self, found: Table | View) -> _Within:
+        return self.environment.within(found)
+
+    def setting(self, key: str) -> str | None:
+        return self.environment.setting(key)
+
+    def with_options(self, table: Table, hint: ast.Hint) -> Table:
+        return self.environment.with_options(table, hint)
+
+    def warn(self, warning: Diagnostic) -> None:
+        self.environment.warn(warning)
+
+
+def _is_inside(span: Span | None, other: Span) -> bool:
+    return (
+        span is not None
+        and span.source is other.source
+        and other.start <= span.start
+        and span.end <= other.end
+    )
 
 
 def compile_script(script: ast.Script, environment: Environment) -> list[Job | Text]:
@@ -280,16 +526,19 @@ def compile_script(script: ast.Script, environment: Environment) -> list[Job | T
                     "split it up with views, or write long chains of OR as IN (…)",
                 )
             )
+            environment.names.remember_broken(statement)
             continue
         except ScriptError as error:
+            # An error without a diagnostic is the echo of one that was reported.
             problems += error.diagnostics
             _remember_broken(statement, error, environment)
             continue
         if answer is not None:
             found.append(answer)
+    environment.names.forget_broken()
     if problems:
-        environment.forget_unusable()
-        raise ScriptError(_without_echoes(problems, environment))
+        # A table made LIKE a broken one is broken in the same place.
+        raise ScriptError(list(dict.fromkeys(problems)))
     return found
 
 
@@ -304,17 +553,10 @@ def _remember_broken(
     statement: ast.Statement, error: ScriptError, environment: Environment
 ) -> None:
     """A table that failed must not make every statement that names it fail as well."""
-    if not isinstance(statement, (ast.CreateTable, ast.CreateView)):
+    names = environment.names
+    names.remember_broken(statement)
+    table = error.table if isinstance(error, BrokenTable) else None
+    if table is None or not isinstance(statement, ast.CreateTable):
         return
-    name = statement.name.parts[-1].name
-    environment.broken.add(name)
-    if isinstance(error, BrokenTable) and error.table is not None:
-        environment.objects.setdefault(name, error.table)
-
-
-def _without_echoes(problems: Iterable[Diagnostic], environment: Environment) -> list[Diagnostic]:
-    return [
-        p
-        for p in problems
-        if not (p.code == "PLAN-059" and p.span and p.span.text.strip("`") in environment.broken)
-    ]
+    if table.name not in names.objects(table.catalog, table.database):
+        names.put(table.path, table, statement.temporary)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from tidemill.errors import Span
+from tidemill.functions import PythonFunction
 from tidemill.types import BOOLEAN, SqlType
 
 LiteralValue = bool | int | float | Decimal | str | bytes | None
@@ -39,6 +40,13 @@ class Literal(Expr):
 class Call(Expr):
     function: str
     arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class UserCall(Call):
+    """A call of a function that the script has made with CREATE FUNCTION."""
+
+    implementation: PythonFunction
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, did_you_mean, script_error
+from tidemill.functions import PythonFunction
 from tidemill.plan.expressions import (
     AggregateCall,
     Call,
@@ -24,6 +25,7 @@ from tidemill.plan.expressions import (
     OverCall,
     SortKey,
     Subquery,
+    UserCall,
     rewrite,
     walk,
 )
@@ -32,6 +34,12 @@ from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
 from tidemill.plan.functions.json import is_path
 from tidemill.plan.functions.logic import COMPARISONS
 from tidemill.plan.functions.times import UNITS
+from tidemill.plan.user_functions import (
+    FindFunction,
+    check_user_call,
+    no_function,
+    wrong_user_argument,
+)
 from tidemill.sql import ast
 
 _TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
@@ -71,6 +79,8 @@ class Scope:
     windows: Mapping[str, ast.WindowSpecification] = field(default_factory=dict)
     """The WINDOW clause."""
     subquery: Callable[[ast.Query, Scope], BoundQuery] | None = None
+    functions: FindFunction = no_function
+    """Where functions are looked up that scripts have made."""
 
     @property
     def columns(self) -> tuple[Input, ...]:
@@ -402,6 +412,9 @@ class Scope:
     # --- calls -------------------------------------------------------------------------------
 
     def _call(self, node: ast.FunctionCall) -> Expr:
+        made = self.functions(node.name)
+        if made is not None:
+            return self._user_call(made, node)
         name = str(node.name).upper()
         if node.over is not None:
             return self._over(name, node)
@@ -451,6 +464,20 @@ class Scope:
         if name.startswith("TRIM") and len(arguments) == 1:
             arguments.append(Literal(t.CharType(False, 1), " "))
         return self._apply(name, arguments, node.span, node.name.span)
+
+    def _user_call(self, function: PythonFunction, node: ast.FunctionCall) -> Expr:
+        check_user_call(function, node)
+        arguments = [self.bind(a) for a in node.arguments]
+        for index, argument in enumerate(arguments):
+            wanted = function.parameter(index)
+            if wanted is None:
+                if isinstance(argument.type, t.NullType):
+                    raise _only_nulls(f"the arguments of {function.name}", node.span)
+                continue
+            if not t.can_assign(argument.type, wanted):
+                raise wrong_user_argument(function, index, argument.type, node)
+            arguments[index] = cast(argument, wanted.as_nullable, node.span)
+        return UserCall(function.result, function.name, tuple(arguments), function)
 
     def _json_read(self, name: str, node: ast.FunctionCall) -> Expr:
         """JSON_EXISTS(text, path, on error), JSON_VALUE(text, path, type, on empty, on error) and JSON_QUERY(text,

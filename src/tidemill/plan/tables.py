@@ -16,13 +16,16 @@ from tidemill.errors import (
 )
 from tidemill.plan.expressions import Input
 from tidemill.plan.scope import Relation, Scope
+from tidemill.plan.user_functions import FindFunction, no_function
 from tidemill.sql import ast
 from tidemill.sql.dialects import BLINK
 from tidemill.tables import build_table
 from tidemill.tables.catalog import (
     Column,
     Computed,
+    Connector,
     Metadata,
+    ObjectPath,
     Physical,
     Schema,
     Table,
@@ -40,7 +43,10 @@ class BrokenTable(ScriptError):
 
 
 def bind_table(
-    statement: ast.CreateTable, settings: Mapping[str, str]
+    statement: ast.CreateTable,
+    settings: Mapping[str, str],
+    path: ObjectPath,
+    functions: FindFunction = no_function,
 ) -> tuple[Table, list[Diagnostic]]:
     """Type the columns, check keys and watermark, then let the connector read its options."""
     seen: dict[str, ast.ColumnDefinition] = {}
@@ -53,23 +59,52 @@ def bind_table(
             )
         seen[definition.name.name] = definition
     key = _primary_key(statement, seen)
-    columns = _columns(statement, key)
+    columns = _columns(statement, key, functions)
+    _check_partitions(statement, seen)
     problems: list[Diagnostic] = []
     watermark = None
     try:
-        watermark = _watermark(statement, columns)
+        watermark = _watermark(statement, columns, functions)
     except ScriptError as error:  # the options are looked at all the same
         problems = error.diagnostics
     schema = Schema(tuple(columns), key, watermark)
-    name = statement.name.parts[-1].name
+    connector: Connector = Unusable()
+    warnings: list[Diagnostic] = []
     try:
-        connector, warnings = build_table(name, statement, schema, settings)
+        connector, warnings = build_table(path.name, statement, schema, settings)
     except ScriptError as error:
         problems += error.diagnostics
+    table = Table(
+        path.name,
+        schema,
+        Unusable() if problems else connector,
+        statement.name.span,
+        path.catalog,
+        path.database,
+        statement,
+    )
     if problems:
-        unusable = Table(name, schema, Unusable(), statement.name.span)
-        raise BrokenTable(in_script_order(problems), unusable)
-    return Table(name, schema, connector, statement.name.span), warnings
+        raise BrokenTable(in_script_order(problems), table)
+    return table, warnings
+
+
+def _check_partitions(
+    statement: ast.CreateTable, columns: Mapping[str, ast.ColumnDefinition]
+) -> None:
+    """PARTITIONED BY and DISTRIBUTED BY name columns; whether the connector can do it shows when it is written."""
+    buckets = statement.distribution.columns if statement.distribution else ()
+    for name, what in (
+        *((n, "Partition") for n in statement.partitioned_by),
+        *((n, "Bucket") for n in buckets),
+    ):
+        if name.name not in columns:
+            available = ", ".join(f"'{c}'" for c in columns)
+            raise script_error(
+                "PLAN-046",
+                f"{what} column '{name.name}' not defined in the table schema. Available columns: [{available}]",
+                name.span,
+                did_you_mean(name.name, list(columns)),
+            )
 
 
 def _primary_key(
@@ -115,36 +150,42 @@ def _primary_key(
     return tuple(n.name for n in names)
 
 
-def _columns(statement: ast.CreateTable, key: tuple[str, ...]) -> list[Column]:
+def _columns(
+    statement: ast.CreateTable, key: tuple[str, ...], functions: FindFunction
+) -> list[Column]:
     columns: list[Column] = []
     computed: list[ast.ComputedColumn] = []
     for definition in statement.columns:
-        name = definition.name.name
+        name, comment = definition.name.name, definition.comment
         if isinstance(definition, ast.PhysicalColumn):
             type_ = definition.type.not_null if name in key else definition.type
-            columns.append(Physical(name, type_))
+            columns.append(Physical(name, type_, comment=comment))
         elif isinstance(definition, ast.MetadataColumn):
+            source = definition.key or name
             columns.append(
-                Metadata(name, definition.type, definition.key or name, definition.virtual)
+                Metadata(name, definition.type, source, definition.virtual, comment=comment)
             )
         elif isinstance(definition, ast.ComputedColumn):
             computed.append(definition)
-            columns.append(Computed(name, t.NullType(), definition.expression))
+            columns.append(Computed(name, t.NullType(), definition.expression, comment=comment))
     # Flink: a computed column sees the physical and metadata columns, not other computed ones.
-    scope = _scope_over([c for c in columns if not isinstance(c, Computed)], statement.name)
+    stored = [c for c in columns if not isinstance(c, Computed)]
+    scope = _scope_over(stored, statement.name, functions)
     for definition in computed:
         bound = scope.bind(definition.expression)
         at = next(i for i, c in enumerate(columns) if c.name == definition.name.name)
-        columns[at] = Computed(definition.name.name, bound.type, definition.expression)
+        columns[at] = replace(columns[at], type=bound.type)
     return columns
 
 
-def _scope_over(columns: list[Column], table: ast.QualifiedName) -> Scope:
+def _scope_over(columns: list[Column], table: ast.QualifiedName, functions: FindFunction) -> Scope:
     fields = tuple(Input(c.type, i, c.name) for i, c in enumerate(columns))
-    return Scope((Relation(table.parts[-1].name, fields),))
+    return Scope((Relation(table.parts[-1].name, fields),), functions=functions)
 
 
-def _watermark(statement: ast.CreateTable, columns: list[Column]) -> Watermark | None:
+def _watermark(
+    statement: ast.CreateTable, columns: list[Column], functions: FindFunction
+) -> Watermark | None:
     node = statement.watermark
     if node is None:
         return None
@@ -177,7 +218,7 @@ def _watermark(statement: ast.CreateTable, columns: list[Column]) -> Watermark |
     # A manual prints `view_time TIMESTAMP`; Flink refuses more than milliseconds, so three digits are meant.
     rowtime = replace(type_, precision=min(3, type_.precision), attribute=t.TimeAttribute.ROWTIME)
     columns[at] = replace(columns[at], type=rowtime)
-    bound = _scope_over(columns, statement.name).bind(node.expression)
+    bound = _scope_over(columns, statement.name, functions).bind(node.expression)
     if not isinstance(bound.type, t.TIMESTAMP_TYPES):
         raise script_error(
             "PLAN-045",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 from tidemill import types as t
-from tidemill.plan.expressions import Call, Expr, Input, Literal
+from tidemill.plan.expressions import Call, Expr, Input, Literal, UserCall
 from tidemill.spark.functions import FORMS, fill
 from tidemill.spark.functions.form import quote
 from tidemill.spark.types import spark_ddl
+from tidemill.spark.user_functions import call_sql
 
 
 def column_name(index: int) -> str:
@@ -22,6 +23,8 @@ def to_sql(expr: Expr) -> str:
             return column_name(expr.index)
         case Literal():
             return _literal(expr)
+        case UserCall():
+            return call_sql(expr.implementation, [to_sql(a) for a in expr.arguments])
         case Call():
             form, arguments = FORMS[expr.function], [to_sql(a) for a in expr.arguments]
             return fill(form, arguments) if isinstance(form, str) else form(expr, arguments)

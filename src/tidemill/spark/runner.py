@@ -34,6 +34,7 @@ from tidemill.spark.lower import Lowering
 from tidemill.spark.progress import as_reports
 from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
 from tidemill.spark.source import topics_spec
+from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -218,6 +219,7 @@ class Runner:
         checkpoint = self.checkpoint(job, name)
         self._configure(job, checkpoint)
         check_tables(self.spark, job)
+        register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")

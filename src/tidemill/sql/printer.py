@@ -70,6 +70,11 @@ def print_expression(expression: ast.Expression) -> str:
     return _PLAIN.text(expression)
 
 
+def print_full_expression(expression: ast.Expression) -> str:
+    """An expression as SHOW CREATE and DESCRIBE show it."""
+    return _FULL.text(expression)
+
+
 def print_type(type_: types.SqlType) -> str:
     return _PLAIN.typed(type_)
 
@@ -447,7 +452,7 @@ class _Printer:
         yield self.clause("OVER", node.over)
 
     def _plain_call(self, node: ast.FunctionCall, word: str) -> str:
-        # Flink, too, quotes the names of functions only where it must.
+        # Flink quotes a function's name only where it must, in SHOW CREATE too.
         name = _PLAIN.text(node.name)
         if word in grammar.FUNCTION_WORDS or word == "UNNEST":
             name = node.name.parts[0].name

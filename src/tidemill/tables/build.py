@@ -177,6 +177,19 @@ def check_insert(table: Table, span: Span | None) -> None:
             span,
             "write to a 'kafka', 'upsert-kafka', 'print' or 'blackhole' table",
         )
+    statement = table.statement
+    for is_given, what, interface in (
+        (statement and statement.partitioned_by, "a partitioned table", "SupportsPartitioning"),
+        (statement and statement.distribution, "distributed into buckets", "SupportsBucketing"),
+    ):
+        if is_given:
+            raise script_error(
+                "PLAN-047",
+                f"Table '{table.identifier}' is {what}, but the underlying DynamicTableSink doesn't implement the"
+                f" {interface} interface.",
+                span,
+                "leave the clause out: Kafka chooses a record's partition by its key, or by 'sink.partitioner'",
+            )
     keys = metadata_keys(table.connector)
     problems = [check_writable(table.name, c, keys, span) for c in table.schema.metadata]
     errors = [problem for problem in problems if problem]

@@ -1,4 +1,4 @@
-"""Tables and views by name, and what a resolved table is.
+"""What a resolved table and a view are. `namespaces` says where they are kept.
 
 In: CREATE statements that the binder has typed. Out: `Table` values whose connector is a typed, checked spec.
 """
@@ -20,6 +20,7 @@ DEFAULT_DATABASE = "default_database"
 class Column:
     name: str
     type: SqlType
+    comment: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -107,21 +108,63 @@ class Unusable(Connector):
 
 
 @dataclass(frozen=True)
-class Table:
+class ObjectPath:
+    """The whole name of a table, view or function."""
+
+    catalog: str
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.database}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        return ".".join(
+            "`" + part.replace("`", "``") + "`" for part in (self.catalog, self.database, self.name)
+        )
+
+    @property
+    def label(self) -> str:
+        """The name alone where catalog and database are those that a script starts in."""
+        is_default = (self.catalog, self.database) == (DEFAULT_CATALOG, DEFAULT_DATABASE)
+        return self.name if is_default else str(self)
+
+
+@dataclass(frozen=True)
+class _Named:
+    @property
+    def path(self) -> ObjectPath:
+        return ObjectPath(self.catalog, self.database, self.name)  # type: ignore[attr-defined]
+
+    @property
+    def identifier(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True)
+class Table(_Named):
     name: str
     schema: Schema
     connector: Connector
     span: Span | None = field(default=None, compare=False, repr=False)
     """The table's name in its CREATE statement."""
-
-    @property
-    def identifier(self) -> str:
-        return f"{DEFAULT_CATALOG}.{DEFAULT_DATABASE}.{self.name}"
+    catalog: str = DEFAULT_CATALOG
+    database: str = DEFAULT_DATABASE
+    statement: ast.CreateTable | None = field(default=None, compare=False, repr=False)
+    """What it was made from, LIKE and ALTER worked in: LIKE, ALTER and SHOW CREATE start from here."""
 
 
 @dataclass(frozen=True)
-class View:
+class View(_Named):
+    """A query by name."""
+
     name: str
     columns: tuple[str, ...]
     query: ast.Query
     span: Span | None = field(default=None, compare=False, repr=False)
+    catalog: str = DEFAULT_CATALOG
+    database: str = DEFAULT_DATABASE
+    statement: ast.CreateView | None = field(default=None, compare=False, repr=False)
+    made_in: tuple[str, str] = (DEFAULT_CATALOG, DEFAULT_DATABASE)
+    """The catalog and database that short names in the query count from."""

@@ -120,6 +120,12 @@ _DIALECT = _only("default", refused={"hive": "write Flink's default dialect"})
 
 _HONOURED = (
     Setting(
+        "python.files",
+        TEXT,
+        "Where the modules of Python functions are looked for: directories, .py and .zip files, with commas between.",
+        Status.HONOURED,
+    ),
+    Setting(
         "pipeline.name",
         TEXT,
         "Name of the job; also a part of its checkpoint's path.",

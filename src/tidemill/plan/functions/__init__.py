@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemill import types as t
-from tidemill.plan.expressions import Call, Expr, walk
+from tidemill.plan.expressions import Call, Expr, UserCall, walk
 from tidemill.plan.functions import collections, json, logic, numbers, text, times
 
 # In the order of the documentation.
@@ -302,6 +302,10 @@ for _area in AREAS.values():
 def non_deterministic(expr: Expr) -> Iterator[Call]:
     """The calls in an expression that may answer otherwise when they are asked again."""
     for part in walk(expr):
+        if isinstance(part, UserCall):
+            if not part.implementation.deterministic:
+                yield part
+            continue
         if not isinstance(part, Call) or part.function not in NON_DETERMINISTIC:
             continue
         if part.function != "UNIX_TIMESTAMP" or not part.arguments:

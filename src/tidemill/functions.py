@@ -1,0 +1,478 @@
+"""Functions written in Python: how they are marked, found and typed.
+
+    from tidemill import udf
+
+    @udf(result_type="BIGINT")                       def total(a: int, b: int) -> int:
+    def total(a, b):                                     return a + b
+        return a + b                                 # type hints do as well
+
+    CREATE FUNCTION total AS 'prices.total' LANGUAGE PYTHON;
+
+In: `module.function` and the directories to look in. Out: a `PythonFunction` whose types are SQL's.
+Law: whatever is wrong with the user's module is a `FunctionProblem`, a sentence and a hint; `sys.path` is left as it
+was, and modules of the user's are known by name, so that they can travel to the workers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import traceback
+import types as python_types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from decimal import Decimal
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from tidemill import types as t
+from tidemill.errors import Source, TidemillError, did_you_mean
+from tidemill.sql import ast, parse_expression
+
+SCALAR, TABLE, AGGREGATE = "scalar", "table", "aggregate"
+GENERAL, ARROW = "general", "arrow"
+
+
+class FunctionProblem(Exception):
+    """What is wrong with a user's function, for people."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A function of the user's as the planner sees it."""
+
+    name: str
+    implementation: str
+    """module.function"""
+    parameters: tuple[t.SqlType | None, ...]
+    """None: whatever is given."""
+    result: t.SqlType
+    required: int
+    """Parameters without a default value."""
+    repeated: bool = False
+    """Whether the last parameter stands for any number of arguments."""
+    deterministic: bool = True
+    kind: str = SCALAR
+    style: str = GENERAL
+    """general: called once a row; arrow: called once a batch, with Arrow arrays."""
+    call: Callable[..., Any] = field(default=lambda: None, compare=False, repr=False)
+    modules: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The user's own modules, which workers do not have."""
+
+    @property
+    def signature(self) -> str:
+        shown = [str(p or "ANY") for p in self.parameters]
+        for index in range(self.required, len(shown)):
+            shown[index] = f"[{shown[index]}]"
+        if self.repeated:
+            shown[-1] = shown[-1].strip("[]") + ", …"
+        return f"{self.name}({', '.join(shown)})"
+
+    def parameter(self, index: int) -> t.SqlType | None:
+        return self.parameters[min(index, len(self.parameters) - 1)]
+
+    def accepts(self, count: int) -> bool:
+        return self.required <= count and (self.repeated or count <= len(self.parameters))
+
+
+# --- how a user marks a function -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MarkedFunction:
+    """What `@udf` makes of a function; it can still be called."""
+
+    function: Any
+    result_type: Any
+    input_types: Any
+    deterministic: bool
+    func_type: str
+    kind: str = SCALAR
+
+    def __call__(self, *arguments: Any) -> Any:
+        return _callable(self.function)(*arguments)
+
+
+def udf(
+    f: Any = None,
+    input_types: Any = None,
+    result_type: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = GENERAL,
+) -> Any:
+    """Mark a scalar function, as PyFlink's `udf` does: with types as SQL text, bare or with arguments.
+
+    `func_type="arrow"`: the function takes and gives Arrow arrays, a batch at a time. `name` is not used: a function
+    is called in SQL as CREATE FUNCTION says.
+    """
+    if func_type not in (GENERAL, ARROW):
+        raise ValueError(f"func_type must be '{GENERAL}' or '{ARROW}', not '{func_type}'")
+
+    def mark(function: Any) -> MarkedFunction:
+        certain = getattr(_instance(function), "is_deterministic", None)
+        fixed = deterministic if deterministic is not None else not certain or bool(certain())
+        return MarkedFunction(_instance(function), result_type, input_types, fixed, func_type)
+
+    return mark if f is None else mark(f)
+
+
+def _instance(function: Any) -> Any:
+    """A class with a method `eval`, as in PyFlink, stands for an object of it."""
+    return function() if inspect.isclass(function) else function
+
+
+def _callable(function: Any) -> Callable[..., Any]:
+    """The function itself, or the method `eval` of an object."""
+    return getattr(function, "eval", function)  # type: ignore[no-any-return]
+
+
+# --- from an object to types ---------------------------------------------------------------------
+
+_HINTS: dict[Any, t.SqlType] = {
+    bool: t.BOOLEAN,
+    int: t.BIGINT,
+    float: t.DOUBLE,
+    str: t.STRING,
+    bytes: t.BYTES,
+    bytearray: t.BYTES,
+    Decimal: t.DecimalType(precision=38, scale=18),
+    date: t.DateType(),
+    time: t.TimeType(),
+    datetime: t.TimestampType(),
+}
+# PyFlink's type classes without parts; the others are read below.
+_PYFLINK: dict[str, t.SqlType] = {
+    "BooleanType": t.BOOLEAN,
+    "TinyIntType": t.TinyIntType(),
+    "SmallIntType": t.SmallIntType(),
+    "IntType": t.INT,
+    "BigIntType": t.BIGINT,
+    "FloatType": t.FloatType(),
+    "DoubleType": t.DOUBLE,
+    "DateType": t.DateType(),
+}
+_PYFLINK_SIZED: dict[str, type[Any]] = {
+    "CharType": t.CharType,
+    "VarCharType": t.VarCharType,
+    "BinaryType": t.BinaryType,
+    "VarBinaryType": t.VarBinaryType,
+}
+_PYFLINK_TIMES: dict[str, type[Any]] = {
+    "TimeType": t.TimeType,
+    "TimestampType": t.TimestampType,
+    "LocalZonedTimestampType": t.TimestampLtzType,
+}
+_KINDS = (("_accumulator_type", AGGREGATE), ("_result_types", TABLE), ("_result_type", SCALAR))
+
+
+def type_of_hint(hint: Any) -> t.SqlType | None:
+    """`int`, `list[str]`, `float | None` … as SQL types; None for a hint that says nothing."""
+    if hint in (Any, inspect.Parameter.empty):
+        return None
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, python_types.UnionType):
+        rest = [a for a in arguments if a is not type(None)]
+        if len(rest) == 1:
+            return type_of_hint(rest[0])
+    elif origin is list and len(arguments) == 1:
+        element = type_of_hint(arguments[0])
+        if element is not None:
+            return t.ArrayType(element=element)
+    elif origin is dict and len(arguments) == 2:
+        key, value = (type_of_hint(a) for a in arguments)
+        if key is not None and value is not None:
+            return t.MapType(key=key, value=value)
+    elif isinstance(hint, type) and hint in _HINTS:
+        return _HINTS[hint]
+    raise FunctionProblem(
+        f"the type hint '{getattr(hint, '__name__', hint)}' has no SQL type",
+        "give the SQL types: @udf(result_type='BIGINT', input_types=['STRING'])",
+    )
+
+
+def type_of(given: Any) -> t.SqlType:
+    """A type as SQL text, as a Python type, or as one of PyFlink's type objects."""
+    if isinstance(given, t.SqlType):
+        return given
+    if isinstance(given, str):
+        return _type_of_text(given)
+    name = type(given).__name__
+    if type(given).__module__.startswith("pyflink") or hasattr(given, "_nullable"):
+        return _type_of_pyflink(given, name)
+    found = type_of_hint(given)
+    if found is None:
+        raise FunctionProblem(f"'{given}' is not a type", "write SQL's name of it: 'BIGINT'")
+    return found
+
+
+def _type_of_text(text: str) -> t.SqlType:
+    try:
+        cast = parse_expression(Source("<type>", f"CAST(NULL AS {text})"))
+    except TidemillError as error:
+        raise FunctionProblem(
+            f"'{text}' is not a type: {error.diagnostics[0].message}", error.diagnostics[0].hint
+        ) from None
+    assert isinstance(cast, ast.Cast)
+    return cast.type
+
+
+def _type_of_pyflink(given: Any, name: str) -> t.SqlType:
+    nullable = bool(getattr(given, "_nullable", True))
+    if name in _PYFLINK:
+        found = _PYFLINK[name]
+    elif name in _PYFLINK_SIZED:
+        found = _PYFLINK_SIZED[name](length=given.length)
+    elif name in _PYFLINK_TIMES:
+        found = _PYFLINK_TIMES[name](precision=given.precision)
+    elif name == "DecimalType":
+        found = t.DecimalType(precision=given.precision, scale=given.scale)
+    elif name in ("ArrayType", "ListViewType"):
+        found = t.ArrayType(element=type_of(given.element_type))
+    elif name == "MapType":
+        found = t.MapType(key=type_of(given.key_type), value=type_of(given.value_type))
+    elif name == "RowType":
+        found = t.RowType(fields=tuple(t.Field(f.name, type_of(f.data_type)) for f in given.fields))
+    else:
+        raise FunctionProblem(f"PyFlink's type {name} has no counterpart here", "give it as text")
+    return found.with_nullable(nullable)
+
+
+def describe_function(name: str, implementation: str, found: Any) -> PythonFunction:
+    """Types of what a module holds under a name: a function, a class or object with `eval`, or a marked one."""
+    marked = _as_marked(found)
+    call = _callable(marked.function)
+    if not callable(call):
+        raise FunctionProblem(
+            f"'{implementation}' is no function, but of type {type(found).__name__}",
+            "name a function, or a class with a method 'eval'",
+        )
+    hints = _type_hints(call)
+    parameters = _positional(call, implementation)
+    repeated = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
+    required = sum(
+        p.default is inspect.Parameter.empty and p.kind is not inspect.Parameter.VAR_POSITIONAL
+        for p in parameters
+    )
+    if marked.input_types is not None:
+        given = marked.input_types
+        listed = list(given) if isinstance(given, (list, tuple)) else [given]
+        types: list[t.SqlType | None] = [type_of(g) for g in listed]
+        if not repeated and not required <= len(types) <= len(parameters):
+            raise FunctionProblem(
+                f"'{implementation}' takes {len(parameters)} arguments, but its input_types are {len(types)}"
+            )
+        required, repeated = min(required, len(types)), False
+    elif marked.func_type == ARROW:
+        types = [None for _ in parameters]
+    else:
+        types = [type_of_hint(hints.get(p.name, inspect.Parameter.empty)) for p in parameters]
+    result = marked.result_type
+    if result is None and marked.func_type == GENERAL:
+        result = hints.get("return")
+        result = None if result is type(None) else result
+    if result is None:
+        raise FunctionProblem(
+            f"the result type of '{implementation}' is not known",
+            "say it: @udf(result_type='BIGINT'), or a type hint: def f(x: int) -> int",
+        )
+    return PythonFunction(
+        name,
+        implementation,
+        tuple(types),
+        type_of(result),
+        required,
+        repeated,
+        marked.deterministic,
+        marked.kind,
+        marked.func_type,
+        call,
+    )
+
+
+def _as_marked(found: Any) -> MarkedFunction:
+    if isinstance(found, MarkedFunction):
+        return found
+    if not inspect.isclass(found) and not inspect.isfunction(found):
+        for attribute, kind in _KINDS:
+            if hasattr(found, attribute) and hasattr(found, "_func"):
+                return _pyflink_marked(found, attribute, kind)
+    instance = _instance(found)
+    certain = getattr(instance, "is_deterministic", None)
+    return MarkedFunction(instance, None, None, not certain or bool(certain()), GENERAL)
+
+
+def _pyflink_marked(found: Any, attribute: str, kind: str) -> MarkedFunction:
+    """A function that PyFlink's own decorator has wrapped."""
+    result = getattr(found, "_result_type" if kind == AGGREGATE else attribute, None)
+    if kind == TABLE:
+        listed = result if isinstance(result, (list, tuple)) else [result]
+        fields = (t.Field(f"f{i}", type_of(r)) for i, r in enumerate(listed))
+        result = t.RowType(fields=tuple(fields))
+    style = getattr(found, "_func_type", GENERAL)
+    if style != GENERAL:
+        raise FunctionProblem(
+            f"functions of the kind '{style}' cannot be run",
+            f"mark it with func_type='{ARROW}': it gets Arrow arrays instead of pandas Series",
+        )
+    deterministic = getattr(found, "_deterministic", True) is not False
+    return MarkedFunction(
+        found._func, result, getattr(found, "_input_types", None), deterministic, GENERAL, kind
+    )
+
+
+def _type_hints(call: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(call)
+    except Exception as error:  # a hint is an expression of the user's
+        raise FunctionProblem(f"its type hints cannot be read: {_said(error)}") from None
+
+
+def _positional(call: Any, implementation: str) -> list[inspect.Parameter]:
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        raise FunctionProblem(
+            f"the parameters of '{implementation}' cannot be read",
+            "wrap it in a function of Python's: def f(x: int) -> int",
+        ) from None
+    named = [
+        p.name
+        for p in parameters
+        if p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is inspect.Parameter.empty
+    ]
+    if named:
+        raise FunctionProblem(
+            f"parameter '{named[0]}' of '{implementation}' can be given by name only",
+            "SQL gives arguments by position",
+        )
+    places = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+    return [p for p in parameters if p.kind in places]
+
+
+# --- from a name to an object --------------------------------------------------------------------
+
+
+def load_function(name: str, implementation: str, directories: Sequence[Path]) -> PythonFunction:
+    """Import `module.function` from the given directories, or from what is installed."""
+    module_name, _, attribute = implementation.rpartition(".")
+    if not module_name or not all(p.isidentifier() for p in implementation.split(".")):
+        raise FunctionProblem(
+            f"'{implementation}' is not of the form module.function",
+            f"for a function {name} in the file prices.py: AS 'prices.{name}' LANGUAGE PYTHON",
+        )
+    paths = [str(d) for d in directories]
+    with _on_path(paths):
+        _forget_others(module_name.partition(".")[0], paths)
+        module = _import(module_name, paths)
+        modules = tuple(sorted(_own_modules(paths)))
+    if not hasattr(module, attribute):
+        public = [n for n, what in vars(module).items() if callable(what) and n[0] != "_"]
+        raise FunctionProblem(
+            f"module '{module_name}' ({getattr(module, '__file__', None) or 'built in'}) has no '{attribute}'",
+            did_you_mean(
+                attribute, public, f"it has {', '.join(public)}" if public else "it has no function"
+            ),
+        )
+    try:
+        described = describe_function(name, implementation, getattr(module, attribute))
+    except FunctionProblem:
+        raise
+    except Exception as error:  # the constructor of a class of the user's
+        raise FunctionProblem(f"'{implementation}' cannot be made: {_said(error)}") from None
+    return PythonFunction(
+        **{f: getattr(described, f) for f in described.__dataclass_fields__ if f != "modules"},
+        modules=modules,
+    )
+
+
+@contextmanager
+def _on_path(paths: Sequence[str]) -> Iterator[None]:
+    kept = list(sys.path)
+    sys.path[:0] = paths
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = kept
+
+
+def _forget_others(top: str, paths: Sequence[str]) -> None:
+    """A module of the same name from another script's directory must not stand in for this one."""
+    here, known = PathFinder.find_spec(top, list(paths)), sys.modules.get(top)
+    if here is None or known is None:
+        return
+    spec = getattr(known, "__spec__", None)
+    if spec is None or spec.origin != here.origin:
+        for name in [n for n in sys.modules if n == top or n.startswith(f"{top}.")]:
+            del sys.modules[name]
+
+
+def _import(name: str, paths: Sequence[str]) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if name == missing or name.startswith(f"{missing}."):
+            places = ", ".join(dict.fromkeys(paths)) or "the installed packages"
+            raise FunctionProblem(
+                f"there is no Python module '{missing}'",
+                f"looked in {places}; --pyfiles names further files and directories",
+            ) from None
+        hint = f"install '{missing}' for the Python that runs Tidemill and its workers"
+        if missing.partition(".")[0] == "pyflink":
+            hint = "write 'from tidemill import udf' instead of 'from pyflink.table.udf import udf'"
+        raise FunctionProblem(
+            f"module '{name}' cannot be imported: it needs '{missing}', which is not there", hint
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise FunctionProblem(
+            f"module '{name}' cannot be imported: {_said(error)}{_place(error, paths)}"
+        ) from None
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg}"
+    return f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+
+
+def _place(error: BaseException, paths: Sequence[str]) -> str:
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f" (line {error.lineno} of {Path(error.filename).name})"
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(tuple(paths))
+    ]
+    return f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name})" if frames else ""
+
+
+def _own_modules(paths: Sequence[str]) -> Iterator[str]:
+    """Imported modules that come from the given directories, as opposed to installed ones."""
+    origins: dict[str, str | None] = {}
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        if top == "tidemill" or getattr(module, "__file__", None) is None:
+            continue
+        if top not in origins:
+            spec = PathFinder.find_spec(top, list(paths))
+            origins[top] = spec.origin if spec else None
+        known = getattr(sys.modules.get(top), "__spec__", None)
+        if origins[top] is not None and known is not None and known.origin == origins[top]:
+            yield name
+
+
+__all__ = ["FunctionProblem", "MarkedFunction", "PythonFunction", "load_function", "udf"]

@@ -1,0 +1,117 @@
+"""CREATE FUNCTION and calls of what it makes.
+
+In: a statement, or a call in a query. Out: a `PythonFunction`, or a sentence that says what is wrong with the module,
+the function or the call. Java's functions are refused with the Python form written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tidemill import types as t
+from tidemill.errors import ScriptError, script_error
+from tidemill.functions import SCALAR, FunctionProblem, PythonFunction, load_function
+from tidemill.sql import ast
+
+FindFunction = Callable[[ast.QualifiedName], PythonFunction | None]
+"""How a query looks up a function that scripts have made."""
+
+
+def no_function(name: ast.QualifiedName) -> PythonFunction | None:
+    """For expressions that can name built-in functions only."""
+    return None
+
+
+def make_function(statement: ast.CreateFunction, directories: Sequence[Path]) -> PythonFunction:
+    name = statement.name.parts[-1].name
+    if statement.language != "PYTHON":
+        language = (statement.language or "Java").capitalize()
+        raise script_error(
+            "PLAN-087",
+            f"function '{name}' is a {language} class, which cannot be run here",
+            statement.implementation_span,
+            f"write it {python_form(name)}",
+        )
+    if statement.resources:
+        kind = statement.resources[0][0]
+        raise script_error(
+            "PLAN-087",
+            f"USING {kind} does not go with LANGUAGE PYTHON",
+            statement.span,
+            "leave it out; --pyfiles or SET 'python.files' name Python files",
+        )
+    try:
+        return load_function(name, statement.implementation, directories)
+    except FunctionProblem as problem:
+        raise script_error(
+            "PLAN-088", problem.message, statement.implementation_span, problem.hint
+        ) from None
+
+
+def python_form(name: str) -> str:
+    """The way out for a function of Java's: the statement, and the file beside the script (the body of a hint)."""
+    word = name if name.isidentifier() else "f"
+    return (
+        f"in Python: CREATE FUNCTION {name} AS 'functions.{word}' LANGUAGE PYTHON, and in functions.py beside the"
+        f" script:\n       from tidemill import udf\n       @udf(result_type='STRING')\n       def {word}(x): return …"
+    )
+
+
+def refuse_jar(statement: ast.AddJar) -> ScriptError:
+    verb = "REMOVE" if statement.remove else "ADD"
+    return script_error(
+        "PLAN-087",
+        f"{verb} JAR is not supported: classes of Java's cannot be run here",
+        statement.span,
+        "a connector needs no jar; a function is written " + python_form("f"),
+    )
+
+
+def python_path(script: str, files: Sequence[str], base: Path | None = None) -> tuple[Path, ...]:
+    """Where modules are looked for: the given files and directories, the script's directory, the current one."""
+    found = [_entry(Path(f)) for f in files]
+    if Path(script).is_file():
+        found.append(Path(script).resolve().parent)
+    found.append((base or Path.cwd()).resolve())
+    return tuple(dict.fromkeys(found))
+
+
+def _entry(path: Path) -> Path:
+    """A file of Python's is found through its directory; an archive and a directory are looked into."""
+    return path.resolve().parent if path.suffix == ".py" else path.resolve()
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def check_user_call(function: PythonFunction, node: ast.FunctionCall) -> None:
+    name = function.name
+    if function.kind != SCALAR:
+        raise script_error(
+            "PLAN-020",
+            f"{name} is a Python {function.kind} function, which cannot be run yet",
+            node.span,
+            "docs/differences.md lists what is not there yet",
+        )
+    if node.distinct or node.filter is not None or node.star or node.over is not None:
+        raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
+    count = len(node.arguments)
+    if not function.accepts(count):
+        raise script_error(
+            "PLAN-012",
+            f"{name} does not take {count} argument{'s' * (count != 1)}",
+            node.span,
+            f"its form is {function.signature}",
+        )
+
+
+def wrong_user_argument(
+    function: PythonFunction, index: int, found: t.SqlType, node: ast.FunctionCall
+) -> ScriptError:
+    return script_error(
+        "PLAN-013",
+        f"argument {index + 1} of {function.name} must be {function.parameter(index)}, but is {found.as_nullable}",
+        node.arguments[index].span,
+        f"its form is {function.signature}; a CAST may help",
+    )

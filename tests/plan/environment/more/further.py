@@ -1,0 +1,5 @@
+"""Found through python.files."""
+
+
+def f(x: int) -> int:
+    return x
