@@ -25,8 +25,8 @@ test-fast: $(ENV)          ## Tests without a JVM: under a minute
 test-jvm: kernel           ## Tests with one Spark JVM and one broker
 	$(PYTEST) -m "spark or kafka"
 
-fuzz: $(ENV)     ## Try 10,000 mutated scripts, or FUZZ=n: each gives a plan or diagnostics
-	FUZZ=$(or $(FUZZ),10000) $(PYTEST) -s tests/sql/test_mutations.py
+fuzz: $(ENV)     ## Try 10,000 mutated and generated scripts, or FUZZ=n: each gives a plan or diagnostics, and is printed right
+	FUZZ=$(or $(FUZZ),10000) $(PYTEST) -s tests/sql/test_mutations.py tests/sql/test_printer.py tests/sql/test_format.py
 
 lint: $(ENV)     ## Ruff and strict mypy
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/docs.py --check

@@ -22,10 +22,11 @@ from tidemill.sql.lexer import Token, tokenize
 from tidemill.sql.parser import parse_script
 
 _COMMENT = re.compile(r"--[^\r\n]*|//[^\r\n]*|/\*.*?\*/|\n", re.DOTALL)
+_COMMENT_START = re.compile(r"--|//|/\*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 
 # What a variable without a value may stand for; the first that makes the script parse is taken.
-_STAND_INS = ("a", "1", "'a'", "INT")
+_STAND_INS = ("a", "9", "'a'", "INT")
 
 # Keywords that open a parenthesis like a function does, without a space. A name before one is known from the tree.
 _CALLED_WORDS_TEXT = """
@@ -46,14 +47,22 @@ def format_script(
     formatted = _format(source, script, filled, dialect)
     _check(source, formatted, filled, dialect)
     # A comment in the middle of a line moves to its end, and then may no longer need the line breaks it needed before.
-    before = source.text
+    before = source.text if _COMMENT_START.search(source.text) else formatted
     while formatted != before:
         before, again = formatted, Source(source.name, formatted)
         formatted = _format(again, parse_script(again, filled, dialect), filled, dialect)
-    newlines = source.text.count("\n")
-    if newlines and source.text.count("\r\n") == newlines:
-        return formatted.replace("\r\n", "\n").replace("\n", "\r\n")
-    return formatted
+    return _with_line_ends_of(source, formatted)
+
+
+def _with_line_ends_of(source: Source, formatted: str) -> str:
+    r"""\r\n where the script has no other line ends; those inside texts are part of the text and tell nothing."""
+    everywhere = source.text.count("\n") == source.text.count("\r\n")
+    tokens, _ = tokenize(source)
+    starts, ends = [t.start for t in tokens], [0, *(t.end for t in tokens)]
+    between = any("\n" in source.text[end:start] for end, start in zip(ends, starts, strict=False))
+    if not (everywhere and between):
+        return formatted
+    return formatted.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _format(
@@ -124,7 +133,7 @@ def _whole_tokens(tokens: list[Token]) -> list[Token]:
 
 
 def _check(source: Source, formatted: str, variables: Mapping[str, str], dialect: Dialect) -> None:
-    """Black's precaution: a formatter that loses something must not write it back."""
+    """A precaution: what has lost something is never written over a script."""
 
     def content(text: Source) -> tuple[list[tuple[str, str, str]], Counter[str]]:
         tokens = tokenize(text, variables, dialect)[0]

@@ -143,6 +143,10 @@ def _must_break(doc: _Doc) -> bool:
     return True
 
 
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else display_width(text)
+
+
 class _Page:
     """The lines written so far."""
 
@@ -160,7 +164,7 @@ class _Page:
             self.is_fresh = False
         self.parts.append(text)
         *lines, last = text.split("\n")
-        self.column = display_width(last) + (0 if lines else self.column)
+        self.column = _width(last) + (0 if lines else self.column)
 
     def end_line(self, indent: int) -> None:
         self.finish()
@@ -172,8 +176,11 @@ class _Page:
         """The end of a line: no space stays there, and the comments that waited for it come."""
         while self.parts and self.parts[-1] == " ":
             self.parts.pop()
+        start = " "
         for comment in self.waiting:
-            self.parts.append(f" {comment}")
+            self.parts.append(start + comment)
+            # Nothing goes on behind a comment that ends with its line.
+            start = " " if comment.startswith("/*") else "\n" + " " * self.indent
         self.waiting.clear()
 
 
@@ -222,7 +229,7 @@ def _fits(group: _Group, room: int, behind: Sequence[tuple[int, bool, _Doc]]) ->
             flat, doc = stack.pop()
         match doc:
             case str():
-                room -= display_width(doc.partition("\n")[0])
+                room -= _width(doc.partition("\n")[0])
                 if "\n" in doc:
                     return room >= 0
             case list():
@@ -306,16 +313,15 @@ def _bracket_at(items: Sequence[_Item], at: int) -> _Bracket | None:
 def _statement(items: list[_Item]) -> _Doc:
     if _key(items, len(items) - 1) == ";":
         return [_statement(items[:-1]), _piece(_first(items[-1:]))]
-    words = [_key(items, i) for i in range(min(len(items), 8))]
-    if "STATEMENT" in words and "SET" in words:
+    if _find(items, "BEGIN") < len(items):
         return _statement_set(items)
-    match words[:1]:
-        case ["EXPLAIN"]:
+    match _key(items, 0):
+        case "EXPLAIN":
             at = min(_find(items, "INSERT", "CREATE"), _find_query(items))
             return _group(_sequence(items[:at]), _SPACE, _statement(items[at:]))
-        case ["CREATE"] if {"TABLE", "CATALOG", "DATABASE"} & set(words[:5]):
+        case "CREATE" if _key(items, 2 if _key(items, 1) == "TEMPORARY" else 1) in _WITH_OPTIONS:
             return _create_table(items)
-        case ["CREATE" | "ALTER" | "INSERT"]:
+        case "CREATE" | "ALTER" | "INSERT":
             at = _find_query(items)
             if at < len(items):
                 return _group(_sequence(items[:at]), _SPACE, _query(items[at:]))
@@ -378,12 +384,17 @@ def _statement_set(items: list[_Item]) -> _Doc:
     return [head, _indented(*statements), _BREAK, _sequence(items[end:])]
 
 
+_WITH_OPTIONS = frozenset({"TABLE", "CATALOG", "DATABASE"})
+_TABLE_CLAUSES = frozenset({"COMMENT", "WITH", "LIKE", "AS"})
+
+
 def _create_table(items: list[_Item]) -> _Doc:
     """One column a line, one option a line; clauses start lines, but for WITH behind the columns."""
-    starts = [i for i in range(len(items)) if _starts_table_clause(items, i)]
-    head_end = starts[0] if starts else len(items)
-    head = items[:head_end]
-    columns = _bracket_at(items, head_end - 1)
+    # All the words may stand in the query behind AS as well.
+    end = min(_find(items, "AS") + 1, len(items))
+    starts = [i for i in range(end) if _starts_table_clause(items, i)]
+    head = items[: starts[0] if starts else len(items)]
+    columns = _bracket_at(head, len(head) - 1)
     if columns is not None:
         doc: list[_Doc] = [_sequence(head[:-1]), " ", _lines_of(columns, _column)]
     else:
@@ -396,20 +407,17 @@ def _create_table(items: list[_Item]) -> _Doc:
     return doc
 
 
-_TABLE_CLAUSES = frozenset({"COMMENT", "DISTRIBUTED", "PARTITIONED", "WITH", "LIKE", "AS"})
-
-
 def _starts_table_clause(items: Sequence[_Item], at: int) -> bool:
-    if _key(items, at) not in _TABLE_CLAUSES or at < 3:
-        return False
-    # Behind AS stands a query, which may hold any of these words.
-    return not any(_key(items, i) == "AS" for i in range(at))
+    key = _key(items, at)
+    if key in ("DISTRIBUTED", "PARTITIONED"):  # which may be names
+        return _key(items, at + 1) in ("BY", "INTO")
+    return key in _TABLE_CLAUSES
 
 
 def _table_clause(items: list[_Item]) -> _Doc:
     match _key(items, 0), _bracket_at(items, len(items) - 1):
         case "WITH", _Bracket() as options:
-            several = any(_key(options.items, i) == "," for i in range(len(options.items)))
+            several = _find(options.items, ",") < len(options.items)
             body = _lines_of(options, _sequence) if several else _bracket(options, "")
             return [_sequence(items[:-1]), " ", body]
         case "AS", _:
@@ -674,18 +682,18 @@ def _bracket(bracket: _Bracket, before: str) -> _Doc:
         body = _clauses(items, frozenset(), _SPACE)
     elif _key(items, 0) in _LIKE_OPTIONS:
         body = _clauses(items, _LIKE_OPTIONS, _SPACE)
-    elif (
-        all(
-            isinstance(item, Piece) and not item.key.isalpha() and not item.behind for item in items
-        )
-        and len(items) <= 3
-        and before
-    ):
-        body = _sequence(items)
-        return _enclosed(bracket, body, "")
+    elif all(map(_is_size, items)):
+        return _enclosed(bracket, _sequence(items), "")
     else:
         body = _entries(items)
     return _group(_enclosed(bracket, _indented(_NOTHING, body), _NOTHING))
+
+
+def _is_size(item: _Item) -> bool:
+    """DECIMAL(10, 2): too short to be worth a line break."""
+    if not isinstance(item, Piece) or item.above or item.behind:
+        return False
+    return item.key == "," or item.text.isdigit()
 
 
 def _enclosed(bracket: _Bracket, body: _Doc, end: _Doc) -> _Doc:

@@ -42,6 +42,8 @@ _HIDDEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]|\r(?!\n)"
 )
 
+_INTERVAL_END = re.compile(r"' (?:YEAR|DAY|HOUR|MINUTE)(?:\(\d+\))?\Z")
+
 _CLOSED = grammar.ACCESS + 1
 """Binds tighter than every operator: literals, calls and what stands in parentheses of its own."""
 
@@ -458,7 +460,8 @@ class _Printer:
             name = _back_quoted(node.name.parts[0].name)
         if node.star:
             return f"{name}(*)"
-        if word in grammar.NILADIC and not node.arguments and node.over is None:
+        suffixed = node.filter or node.over or node.order_by or node.nulls
+        if word in grammar.NILADIC and not node.arguments and not suffixed:
             return node.name.parts[0].name
         distinct = "DISTINCT " if node.distinct else ""
         call = f"{name}({distinct}{self.commas(node.arguments)})"
@@ -503,7 +506,10 @@ class _Printer:
         if node.form is None:
             return self._plain_form(node, len(node.arguments) == 1)
         value, unit = node.arguments
-        return self._form(node, f"{self.text(value)} TO {_unit(unit)}")
+        text = self.text(value)
+        if _INTERVAL_END.search(text):  # INTERVAL '1' DAY TO HOUR would be one interval
+            text = f"({text})"
+        return self._form(node, f"{text} TO {_unit(unit)}")
 
     def timestamp_arithmetic(self, node: ast.FunctionCall) -> str | None:
         if node.form is None:
@@ -518,14 +524,16 @@ class _Printer:
 
     def _plain_form(self, node: ast.FunctionCall, fits: bool) -> str | None:
         """A call that its own syntax reads as any other; otherwise its name has to be quoted."""
-        if not fits or node.distinct or node.star or node.nulls:
+        named = any(isinstance(argument, ast.NamedArgument) for argument in node.arguments)
+        if not fits or named or node.distinct or node.star or node.nulls or node.order_by:
             return None
         return self._form(node, self.commas(node.arguments))
 
     def json(self, node: ast.FunctionCall) -> str | None:
         """JSON_VALUE and its kin: the clauses stand in the form, defaults among the arguments."""
         word = str(node.name).upper()
-        if node.distinct or node.star or node.nulls:
+        misplaced = node.order_by and word != "JSON_ARRAYAGG"
+        if node.distinct or node.star or node.nulls or misplaced:
             return None
         clauses = (node.form or "").removeprefix("JSON ")
         if word in _JSON_READS:
@@ -542,7 +550,8 @@ class _Printer:
         return self._form(node, _words(arguments, self.order_by(node.order_by), clauses))
 
     def _json_pair(self, key: ast.Expression, value: ast.Expression) -> str:
-        text = f"{self.text(key)} VALUE {self.text(value)}"
+        # `x IS JSON VALUE` would be a test of its own.
+        text = f"{self.operand(key, grammar.IS + 1)} VALUE {self.text(value)}"
         return text if text.startswith("(") else f"KEY {text}"  # KEY (…) would be a call
 
     def _json_read(self, node: ast.FunctionCall, clauses: list[str]) -> str | None:
