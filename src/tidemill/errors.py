@@ -16,7 +16,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ SECRET_WORDS = (
     r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers"
 )
 """What a key holds whose value must never be shown, as a regular expression."""
+# It starts at the word itself and looks a bounded way ahead, so that a line of any length is read once.
 _SECRET_PAIR = re.compile(
-    rf"""(['"`]?[\w.-]*(?:{SECRET_WORDS})[\w.-]*['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
+    rf"""((?:{SECRET_WORDS})[\w.-]{{0,100}}['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
     re.IGNORECASE,
 )
 _VARIABLE = re.compile(r"""(['"])\$\{[^}]*\}\1""")
@@ -83,6 +84,7 @@ _SECRET_INSIDE = re.compile(
 )
 
 
+@lru_cache(maxsize=8)
 def masked(line: str) -> str:
     """A script's line as it may be shown: the values of secret options as stars, their width kept; a variable is
     no secret."""
@@ -96,6 +98,18 @@ def masked(line: str) -> str:
 
     pairs = _SECRET_PAIR.sub(stars, line)
     return _SECRET_INSIDE.sub(lambda found: "*" * len(found[0]), pairs)
+
+
+_LONGEST_LINE = 400
+
+
+def _excerpt(line: str, at: int) -> tuple[str, int]:
+    """A line as it is shown, and where in it the place `at` stands: of a very long one, what is around the place."""
+    if len(line) <= _LONGEST_LINE:
+        return line, at
+    start, end = max(0, at - _LONGEST_LINE // 4), at + _LONGEST_LINE // 2
+    before, behind = "…" * (start > 0), "…" * (end < len(line))
+    return f"{before}{line[start:end]}{behind}", at - start + len(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +130,15 @@ class Diagnostic:
         else:
             source = self.span.source
             number, column = source.position(self.span.start)
-            shown = masked(source.line(number).replace("\t", " "))
-            last = min(self.span.end, self.span.start + len(shown) - (column - 1))
-            marked = source.text[self.span.start : last]
+            line = masked(source.line(number).replace("\t", " "))
+            shown, at = _excerpt(line, column - 1)
+            marked = shown[at : at + self.span.end - self.span.start]
             gutter = f"{number:>4}"
             carets = "^" * max(1, display_width(marked))
             lines = [
                 f"{source.name}:{number}:{column}: {head}",
                 f"{gutter} | {shown}",
-                f"{' ' * len(gutter)} | {' ' * display_width(shown[: column - 1])}{carets}",
+                f"{' ' * len(gutter)} | {' ' * display_width(shown[:at])}{carets}",
             ]
         if self.hint:
             lines.append(f" hint: {self.hint}")

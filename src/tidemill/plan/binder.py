@@ -762,6 +762,13 @@ class _Binder:
         if body.source is None:
             return nodes.Values(((),), ()), self._scope()
         node, scope = self._relation(body.source)
+        if node.size > _MOST_NODES:
+            raise script_error(
+                "PLAN-023",
+                f"this query has more than {_MOST_NODES} operators, with the views that it uses",
+                body.source.span,
+                "write what several queries need to a topic, and read it from there",
+            )
         names = [r.name for r in scope.relations if r.name]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -1198,6 +1205,9 @@ def _variables(pattern: ast.Pattern) -> list[str]:
             return _variables(pattern.operand)
     raise TypeError(type(pattern))
 
+
+# Views of views double with every join of one with itself.
+_MOST_NODES = 2000
 
 _WINDOW_FORMS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),

@@ -146,6 +146,11 @@ class Node:
         """The window that each row belongs to, if it does."""
         return None
 
+    @cached_property
+    def size(self) -> int:
+        """How many nodes the plan has; one that stands twice in it counts twice."""
+        return 1 + sum(child.size for child in self.inputs)
+
     def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
         """What an input has to send so that this node can send what is wanted: in order of preference, none if
         nothing would do."""

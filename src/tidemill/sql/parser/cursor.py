@@ -89,8 +89,14 @@ class Cursor:
         self.problems: list[Diagnostic] = []
         self.at = 0
         self.token = self.tokens[0]
+        self._start_statement()
+
+    def _start_statement(self) -> None:
+        """Forget where a statement that was given up had got to."""
         self.depth = 0
         self.query_refused_in: str | None = None
+        self.in_match = False
+        """Inside MATCH_RECOGNIZE, where RUNNING and FINAL go before a call."""
 
     # --- reading tokens ---
 

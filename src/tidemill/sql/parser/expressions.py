@@ -410,7 +410,7 @@ class ExpressionParser(TypeParser, ABC):
 
     def _parse_match_call(self) -> ast.Expression | None:
         """RUNNING f(x), FINAL f(x) in MATCH_RECOGNIZE; the word is the call's form. None for a plain name."""
-        if self._peek(2).key != "(" or self._peek().kind != "word":
+        if not self.in_match or self._peek(2).key != "(" or self._peek().kind != "word":
             return None
         word = self._advance()
         call = self._parse_operand()

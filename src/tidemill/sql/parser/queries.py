@@ -504,6 +504,7 @@ class QueryParser(ExpressionParser):
 
     def _parse_match_recognize(self, table: ast.Relation) -> ast.MatchRecognize:
         self._expect("MATCH_RECOGNIZE", "(")
+        outside, self.in_match = self.in_match, True
         partition_by: tuple[ast.Expression, ...] = ()
         if self._accept("PARTITION"):
             self._expect("BY")
@@ -524,6 +525,7 @@ class QueryParser(ExpressionParser):
         if self.token.key in ("WITHIN", "SUBSET", "AFTER", "MEASURES", "PATTERN"):
             raise self._fail_expected("','", _MATCH_ORDER)
         self._expect(")")
+        self.in_match = outside
         return ast.MatchRecognize(
             self._span(table.span.start),
             table,

@@ -22,11 +22,13 @@ _CLIENT = "it is a command of Flink's SQL client: remove it from the script"
 # Statements that Flink has and we do not, by their first words; the hint says what to do instead.
 _UNSUPPORTED = {
     "CREATE MATERIALIZED TABLE": _NO_MATERIALIZED,
-    "CREATE OR": "DROP it first, then write CREATE without OR REPLACE",
+    "CREATE OR REPLACE": "DROP it first, then write CREATE without OR REPLACE",
+    "CREATE OR ALTER": _NO_MATERIALIZED,
     "CREATE MODEL": _NO_MODELS,
     "CREATE TEMPORARY MODEL": _NO_MODELS,
     "CREATE CONNECTION": "write the options of the connection at each table",
     "CREATE TEMPORARY CONNECTION": "write the options of the connection at each table",
+    "CREATE TEMPORARY SYSTEM CONNECTION": "write the options of the connection at each table",
     "REPLACE TABLE": "DROP the table first, then write CREATE TABLE",
     "ALTER FUNCTION": "write the final form in the CREATE statement",
     "ALTER TEMPORARY": "write the final form in the CREATE statement",
@@ -38,6 +40,7 @@ _UNSUPPORTED = {
     "DROP TEMPORARY MODEL": "remove the statement",
     "DROP CONNECTION": "remove the statement",
     "DROP TEMPORARY CONNECTION": "remove the statement",
+    "DROP TEMPORARY SYSTEM CONNECTION": "remove the statement",
     "SHOW MATERIALIZED TABLES": _NOT_IN_A_SCRIPT,
     "SHOW CONNECTIONS": _NOT_IN_A_SCRIPT,
     "SHOW CREATE MATERIALIZED TABLE": _NOT_IN_A_SCRIPT,
@@ -67,7 +70,7 @@ _LONGEST_NAME = max(len(name.split()) for name in _UNSUPPORTED)
 
 # Words behind these that belong to the statement's name.
 _OBJECTS = word_set(
-    "TABLE TABLES MODULE JOB REPLACE ALTER VIEW FUNCTION SYSTEM EXECUTE PLAN INTO FROM"
+    "TABLE TABLES MATERIALIZED MODULE JOB REPLACE ALTER VIEW FUNCTION SYSTEM EXECUTE PLAN INTO"
 )
 
 _STATEMENTS = (
@@ -143,7 +146,7 @@ class StatementParser(TableParser):
             if self._accept(";"):
                 continue
             first, reported = self.at, len(self.problems)
-            self.depth, self.query_refused_in = 0, None
+            self._start_statement()
             try:
                 statement = self._guard(self._parse_statement)
                 statements.append(statement)
@@ -154,6 +157,7 @@ class StatementParser(TableParser):
         return statements
 
     def parse_single_expression(self) -> ast.Expression | None:
+        self.in_match = True
         try:
             expression = self._guard(self._parse_expression)
             if self.token.kind != "end":
@@ -224,6 +228,8 @@ class StatementParser(TableParser):
                 self._token_span(token),
                 "a statement set starts with EXECUTE STATEMENT SET BEGIN or BEGIN STATEMENT SET;",
             )
+        if self._is("FLINK", "SQL", ">"):
+            return self._fail_expected("a statement", "remove the prompt: Flink SQL>")
         meant = nearest(token.key, _STATEMENT_WORDS)
         return self._fail(
             "SQL-012",
@@ -279,7 +285,7 @@ class StatementParser(TableParser):
                     self._token_span(start),
                     "it ends with END;",
                 )
-            self.depth = 0
+            self._start_statement()
             try:
                 if not self._is("INSERT"):
                     raise self._fail_expected(
@@ -584,6 +590,7 @@ class StatementParser(TableParser):
         self._refuse_change("COLUMN")
         column = self._parse_qualified_name("TO or a column's name")
         self._expect("TO", hint="write RENAME column TO name")
+        self._refuse_nested_field()
         to = self._parse_identifier("the column's new name")
         return ast.RenameColumn(self._span(word.start), column, to)
 
@@ -626,6 +633,7 @@ class StatementParser(TableParser):
     def _parse_placed_element(
         self,
     ) -> ast.PlacedColumn | ast.WatermarkDefinition | ast.PrimaryKey:
+        self._refuse_nested_field()
         element = self._parse_table_element()
         if not isinstance(element, ast.ColumnDefinition):
             return element
@@ -634,6 +642,14 @@ class StatementParser(TableParser):
         if not first and self._accept("AFTER"):
             after = self._parse_qualified_name("a column's name")
         return ast.PlacedColumn(self._span(element.span.start), element, first, after)
+
+    def _refuse_nested_field(self) -> None:
+        if self._is_identifier(self.token) and self._peek().key == ".":
+            raise self._fail_unsupported(
+                "ALTER TABLE of a nested field",
+                self._token_span(self.token),
+                "write the whole column anew: MODIFY column ROW<…>",
+            )
 
     def _parse_drop_element(self, word: Token) -> ast.TableChange:
         self._refuse_change("PARTITION", "IF", "COLUMN")
@@ -712,7 +728,9 @@ class StatementParser(TableParser):
         kind = "TABLE"
         following = self._peek()
         if self.token.key in _NOT_DESCRIBED and (
-            following.kind == "text" or self._is_identifier(following)
+            following.kind == "text"
+            or self._is_identifier(following)
+            or following.key == "EXTENDED"
         ):
             raise self._fail(
                 "SQL-013",
