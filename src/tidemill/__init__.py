@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.errors import Diagnostic, JobError, ScriptError, TidemillError, UsageError
 
 if TYPE_CHECKING:
-    from tidemill.functions import udf
+    from tidemill.functions import udf, udtf
     from tidemill.session import Session
 
 __version__ = "0.1.0"
@@ -22,6 +22,7 @@ __all__ = [
     "__version__",
     "jars",
     "udf",
+    "udtf",
 ]
 
 
@@ -38,8 +39,8 @@ def __getattr__(name: str) -> Any:
         from tidemill.session import Session
 
         return Session
-    if name == "udf":
-        from tidemill.functions import udf
+    if name in ("udf", "udtf"):
+        from tidemill import functions
 
-        return udf
+        return getattr(functions, name)
     raise AttributeError(f"module 'tidemill' has no attribute {name!r}")

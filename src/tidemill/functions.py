@@ -127,6 +127,29 @@ def udf(
     return mark if f is None else mark(f)
 
 
+def udtf(
+    f: Any = None,
+    input_types: Any = None,
+    result_types: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Mark a table function, as PyFlink's `udtf` does: it gives several rows for one."""
+
+    def mark(function: Any) -> MarkedFunction:
+        given = result_types if isinstance(result_types, (list, tuple)) else [result_types]
+        return MarkedFunction(
+            _instance(function),
+            list(given),
+            input_types,
+            deterministic is not False,
+            GENERAL,
+            TABLE,
+        )
+
+    return mark if f is None else mark(f)
+
+
 def _instance(function: Any) -> Any:
     """A class with a method `eval`, as in PyFlink, stands for an object of it."""
     return function() if inspect.isclass(function) else function
@@ -290,7 +313,7 @@ def describe_function(name: str, implementation: str, found: Any) -> PythonFunct
         name,
         implementation,
         tuple(types),
-        type_of(result),
+        _row_of(result) if marked.kind == TABLE else type_of(result),
         required,
         repeated,
         marked.deterministic,
@@ -315,10 +338,8 @@ def _as_marked(found: Any) -> MarkedFunction:
 def _pyflink_marked(found: Any, attribute: str, kind: str) -> MarkedFunction:
     """A function that PyFlink's own decorator has wrapped."""
     result = getattr(found, "_result_type" if kind == AGGREGATE else attribute, None)
-    if kind == TABLE:
-        listed = result if isinstance(result, (list, tuple)) else [result]
-        fields = (t.Field(f"f{i}", type_of(r)) for i, r in enumerate(listed))
-        result = t.RowType(fields=tuple(fields))
+    if kind == TABLE and not isinstance(result, (list, tuple)):
+        result = [result]
     style = getattr(found, "_func_type", GENERAL)
     if style != GENERAL:
         raise FunctionProblem(
@@ -329,6 +350,19 @@ def _pyflink_marked(found: Any, attribute: str, kind: str) -> MarkedFunction:
     return MarkedFunction(
         found._func, result, getattr(found, "_input_types", None), deterministic, GENERAL, kind
     )
+
+
+def _row_of(result_types: Sequence[Any]) -> t.RowType:
+    """The columns of a table function: those of its one ROW, or f0, f1 …"""
+    if list(result_types) == [None]:
+        raise FunctionProblem(
+            "the result types of a table function are not known",
+            "say them: @udtf(result_types=['STRING', 'INT'])",
+        )
+    found = [type_of(r) for r in result_types]
+    if len(found) == 1 and isinstance(found[0], t.RowType):
+        return found[0]
+    return t.RowType(fields=tuple(t.Field(f"f{i}", x) for i, x in enumerate(found)))
 
 
 def _type_hints(call: Any) -> dict[str, Any]:
@@ -475,4 +509,4 @@ def _own_modules(paths: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-__all__ = ["FunctionProblem", "MarkedFunction", "PythonFunction", "load_function", "udf"]
+__all__ = ["FunctionProblem", "MarkedFunction", "PythonFunction", "load_function", "udf", "udtf"]

@@ -13,7 +13,7 @@ from typing import Protocol
 from tidemill import types as t
 from tidemill.changelog import RowKind
 from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
-from tidemill.functions import PythonFunction
+from tidemill.functions import TABLE, PythonFunction
 from tidemill.plan import nodes
 from tidemill.plan.expressions import (
     AggregateCall,
@@ -42,7 +42,7 @@ from tidemill.plan.grouping import (
 from tidemill.plan.nodes import Node, all_inputs
 from tidemill.plan.rules import RANKS, arrange, arrange_from, filtered
 from tidemill.plan.scope import Relation, Scope, cast
-from tidemill.plan.user_functions import FindFunction, no_function
+from tidemill.plan.user_functions import FindFunction, check_user_call, no_function
 from tidemill.sql import ast
 from tidemill.tables import check_insert, check_read
 from tidemill.tables.catalog import Column, Computed, Table, View
@@ -1005,15 +1005,25 @@ class _Binder:
         if _is_window(call):
             node = _rename(self._window_function(name, call), relation.column_aliases, relation)
             return node, self._scope(Relation(alias, all_inputs(node)))
-        if name != "UNNEST":
+        made = self._catalog.function(call.name)
+        if made is not None:
+            check_user_call(made, call, TABLE)
+            assert isinstance(made.result, t.RowType)
+            name, arguments, fields = (
+                made.name,
+                scope.user_arguments(made, call),
+                made.result.fields,
+            )
+        elif name == "UNNEST":
+            arguments = (scope.bind(call.arguments[0]),)
+            fields = _unnested(arguments[0].type, call.arguments[0].span)
+        else:
             raise script_error(
                 "PLAN-015",
                 f"table function {call.name} does not exist",
                 call.name.span,
-                "TUMBLE, HOP, CUMULATE, SESSION and UNNEST are there",
+                "TUMBLE, HOP, CUMULATE, SESSION and UNNEST are there, and what CREATE FUNCTION makes",
             )
-        argument = scope.bind(call.arguments[0])
-        fields = _unnested(argument.type, call.arguments[0].span)
         if relation.with_ordinality:
             fields = (*fields, t.Field("ORDINALITY", t.INT.not_null))
         if relation.column_aliases:
@@ -1025,7 +1035,7 @@ class _Binder:
                 )
             pairs = zip(fields, relation.column_aliases, strict=True)
             fields = tuple(replace(f, name=a.name) for f, a in pairs)
-        node = nodes.Correlate(left, kind, "UNNEST", (argument,), fields)
+        node = nodes.Correlate(left, kind, name, arguments, fields)
         width = len(left.columns)
         added = tuple(
             Input(c.type, width + i, f.name)

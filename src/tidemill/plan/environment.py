@@ -277,6 +277,11 @@ class Environment:
     def _view(self, statement: ast.CreateView, path: ObjectPath) -> View:
         bound = bind_view(statement.query, self)
         names = tuple(c.name for c in statement.columns)
+        for column in statement.columns:
+            if names.count(column.name) > 1:
+                raise script_error(
+                    "PLAN-040", f"column '{column.name}' is declared twice", column.span
+                )
         if names and len(names) != len(bound.columns):
             raise script_error(
                 "PLAN-055",

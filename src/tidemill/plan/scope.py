@@ -467,6 +467,12 @@ class Scope:
 
     def _user_call(self, function: PythonFunction, node: ast.FunctionCall) -> Expr:
         check_user_call(function, node)
+        return UserCall(
+            function.result, function.name, self.user_arguments(function, node), function
+        )
+
+    def user_arguments(self, function: PythonFunction, node: ast.FunctionCall) -> tuple[Expr, ...]:
+        """The arguments of a call, cast to what the function takes."""
         arguments = [self.bind(a) for a in node.arguments]
         for index, argument in enumerate(arguments):
             wanted = function.parameter(index)
@@ -477,7 +483,7 @@ class Scope:
             if not t.can_assign(argument.type, wanted):
                 raise wrong_user_argument(function, index, argument.type, node)
             arguments[index] = cast(argument, wanted.as_nullable, node.span)
-        return UserCall(function.result, function.name, tuple(arguments), function)
+        return tuple(arguments)
 
     def _json_read(self, name: str, node: ast.FunctionCall) -> Expr:
         """JSON_EXISTS(text, path, on error), JSON_VALUE(text, path, type, on empty, on error) and JSON_QUERY(text,

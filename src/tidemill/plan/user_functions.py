@@ -11,7 +11,14 @@ from pathlib import Path
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, script_error
-from tidemill.functions import SCALAR, FunctionProblem, PythonFunction, load_function
+from tidemill.functions import (
+    AGGREGATE,
+    SCALAR,
+    TABLE,
+    FunctionProblem,
+    PythonFunction,
+    load_function,
+)
 from tidemill.sql import ast
 
 FindFunction = Callable[[ast.QualifiedName], PythonFunction | None]
@@ -85,17 +92,38 @@ def _entry(path: Path) -> Path:
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def check_user_call(function: PythonFunction, node: ast.FunctionCall) -> None:
+def check_user_call(function: PythonFunction, node: ast.FunctionCall, kind: str = SCALAR) -> None:
+    """Whether a function may be called so, in a place that takes a function of this kind."""
     name = function.name
-    if function.kind != SCALAR:
+    if function.kind == AGGREGATE:
         raise script_error(
             "PLAN-020",
-            f"{name} is a Python {function.kind} function, which cannot be run yet",
+            f"not yet runnable: the Python aggregate function {name}",
             node.span,
             "docs/differences.md lists what is not there yet",
         )
+    if function.kind != kind:
+        place = (
+            f"LATERAL TABLE({name}(…))"
+            if function.kind == TABLE
+            else "a select list or a condition"
+        )
+        raise script_error(
+            "PLAN-009",
+            f"{name} is a {function.kind} function",
+            node.span,
+            f"it stands in {place}",
+        )
     if node.distinct or node.filter is not None or node.star or node.over is not None:
         raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
+    named = [a for a in node.arguments if isinstance(a, ast.NamedArgument)]
+    if named:
+        raise script_error(
+            "PLAN-012",
+            f"{name} takes its arguments by position",
+            named[0].span,
+            f"its form is {function.signature}",
+        )
     count = len(node.arguments)
     if not function.accepts(count):
         raise script_error(

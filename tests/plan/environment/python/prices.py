@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from rates import RATE
 
-from tidemill import udf
+from tidemill import udf, udtf
 
 
 def plus(a: int, b: int) -> int:
@@ -39,6 +39,12 @@ def words(text: str) -> list[str]:
 class Counts:
     def eval(self, items: list[str]) -> dict[str, int]:
         return {i: items.count(i) for i in items}
+
+
+@udtf(result_types="ROW<word STRING, n INT>", input_types=["STRING"])
+def pairs(text):
+    for word in text.split():
+        yield word, len(word)
 
 
 @udf(result_type="INT", deterministic=False)
