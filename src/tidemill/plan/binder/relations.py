@@ -1,0 +1,712 @@
+"""FROM: tables, joins, table functions, from the tree to nodes and the names that they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tidemill import types as t
+from tidemill.changelog import RowKind
+from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
+from tidemill.functions import TABLE, PythonFunction
+from tidemill.plan import nodes
+from tidemill.plan.expressions import (
+    AggregateCall,
+    Call,
+    Expr,
+    Input,
+    OuterInput,
+    OverCall,
+    SortKey,
+    conjunction,
+    conjuncts,
+    rewrite,
+    walk,
+)
+from tidemill.plan.grouping import (
+    TIME_ATTRIBUTE_HINT,
+    milliseconds,
+)
+from tidemill.plan.nodes import Node, all_inputs
+from tidemill.plan.rules import arrange
+from tidemill.plan.scope import Relation, Scope
+from tidemill.plan.user_functions import FindFunction, check_user_call, no_function
+from tidemill.sql import ast
+from tidemill.tables import check_read
+from tidemill.tables.catalog import Computed, Table, View
+
+AstChange = Callable[[ast.Expression], ast.Expression]
+
+
+class Catalog(Protocol):
+    """Where the binder looks names up."""
+
+    def find(self, name: ast.QualifiedName) -> Table | View: ...
+
+    def function(self, name: ast.QualifiedName) -> PythonFunction | None: ...
+
+    def within(self, found: Table | View) -> Catalog:
+        """The same names, short ones counted from where a table or view stands."""
+        ...
+
+    def warn(self, warning: Diagnostic) -> None: ...
+
+    def setting(self, key: str) -> str | None: ...
+
+    @property
+    def view_plans(self) -> dict[int, tuple[View, Node]]: ...
+
+    def with_options(self, table: Table, hint: ast.Hint) -> Table: ...
+
+
+# Views of views double with every join of one with itself.
+_MOST_NODES = 2000
+_WINDOW_FORMS = {
+    "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
+    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
+    "SESSION": ("DATA", "TIMECOL", "GAP"),
+}
+# Hints of Flink that tell a batch job how to join.
+_BATCH_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "MULTI_JOIN")
+
+
+@dataclass(frozen=True)
+class SubqueryPlan:
+    """A query inside an expression: its own columns first, then those that the conditions read."""
+
+    node: Node
+    width: int
+    predicates: tuple[Expr, ...]
+    """Conditions over the node's columns and those of the row outside."""
+    one_row: bool
+    """Whether there is at most one row for each row outside."""
+    zero: bool
+    """Whether no row means 0: a lone COUNT."""
+
+    @property
+    def columns(self) -> tuple[t.Field, ...]:
+        return self.node.columns[: self.width]
+
+
+@dataclass(frozen=True)
+class Selected:
+    node: Node
+    visible: int
+    """Columns of the select list; what follows is for ORDER BY and the row outside."""
+    order: tuple[SortKey, ...]
+    predicates: tuple[Expr, ...]
+    is_aggregate: bool
+    zero: bool
+
+
+class Relations:
+    """What stands in FROM. Queries inside it are bound by the class that completes this one."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        common: Mapping[str, Node] | None = None,
+        outer: Scope | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._common = dict(common or {})
+        self._outer = outer
+
+    def query(self, query: ast.Query, top: bool = False) -> Node:
+        raise NotImplementedError
+
+    def _subquery(self, query: ast.Query, scope: Scope) -> SubqueryPlan:
+        raise NotImplementedError
+
+    def _from(self, body: ast.Select) -> tuple[Node, Scope]:
+        if body.source is None:
+            return nodes.Values(((),), ()), self._scope()
+        node, scope = self._relation(body.source)
+        if node.size > _MOST_NODES:
+            raise script_error(
+                "PLAN-023",
+                f"this query has more than {_MOST_NODES} operators, with the views that it uses",
+                body.source.span,
+                "write what several queries need to a topic, and read it from there",
+            )
+        names = [r.name for r in scope.relations if r.name]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise script_error(
+                "PLAN-004",
+                f"'{twice}' stands twice in FROM",
+                body.source.span,
+                "give each its own name with AS",
+            )
+        return node, scope
+
+    def _relation(self, relation: ast.Relation) -> tuple[Node, Scope]:
+        match relation:
+            case ast.TableReference():
+                if relation.as_of is not None:
+                    raise script_error(
+                        "PLAN-074",
+                        "FOR SYSTEM_TIME AS OF needs a table to its left, whose time it takes",
+                        relation.span,
+                        "write FROM facts JOIN versions FOR SYSTEM_TIME AS OF facts.ts ON …",
+                    )
+                node = self._table(relation)
+                name = (relation.alias or relation.name.parts[-1]).name
+            case ast.Subquery():
+                node = self.query(relation.query)
+                name = relation.alias.name if relation.alias else ""
+            case ast.Join():
+                return self._join(relation)
+            case ast.TableFunction():
+                return self._table_function(
+                    relation, nodes.Values(((),), ()), self._scope(), "INNER"
+                )
+            case ast.MatchRecognize():
+                node = self._match(relation)
+                name = relation.alias.name if relation.alias else ""
+            case _:
+                raise script_error("PLAN-005", "this cannot stand in FROM", relation.span)
+        node = rename(node, relation.column_aliases, relation)
+        return node, self._scope(Relation(name or None, all_inputs(node)))
+
+    def _scope(self, *relations: Relation) -> Scope:
+        return Scope(relations, functions=self._catalog.function)
+
+    def _table(self, reference: ast.TableReference) -> Node:
+        if len(reference.name.parts) == 1 and reference.name.parts[0].name in self._common:
+            return self._common[reference.name.parts[0].name]
+        found = self._catalog.find(reference.name)
+        if isinstance(found, View):
+            plans = self._catalog.view_plans
+            if id(found) not in plans:
+                node = type(self)(self._catalog.within(found)).query(found.query)
+                plans[id(found)] = found, named(node, found.columns)
+            return plans[id(found)][1]
+        for hint in reference.hints:
+            found = hinted(found, hint, self._catalog)
+        for warning in check_read(found, reference.span):
+            self._catalog.warn(warning)
+        duplicates = (self._catalog.setting("table.exec.source.cdc-events-duplicate") or "").lower()
+        functions = self._catalog.within(found).function
+        return scan(found, reference.span, duplicates == "true", functions)
+
+    def _note(self, hint: ast.Hint) -> None:
+        note_hint(hint, self._catalog)
+
+    def _join(self, join: ast.Join) -> tuple[Node, Scope]:
+        left, left_scope = self._relation(join.left)
+        kind = {"CROSS": "INNER", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}.get(
+            join.kind, join.kind
+        )
+        match join.right:
+            case ast.TableReference(as_of=ast.Expression() as as_of):
+                return self._temporal_join(join, kind, left, left_scope, join.right, as_of)
+            case ast.TableFunction() if not _is_window(join.right.call):
+                self._check_correlate(join, kind)
+                return self._table_function(join.right, left, left_scope, kind)
+            case ast.Subquery(lateral=True):
+                return self._lateral(join, kind, left, left_scope, join.right)
+        right, right_scope = self._relation(join.right)
+        scope = _side_by_side(left_scope, right_scope, len(left.columns))
+        condition, common = self._join_condition(join, scope, left_scope, right_scope, left)
+        node = nodes.Join(kind, left, right, condition)
+        if kind in ("SEMI", "ANTI"):
+            return node, left_scope.over(node.columns)
+        return node, replace(scope.over(node.columns), common=common)
+
+    def _join_condition(
+        self, join: ast.Join, scope: Scope, left: Scope, right: Scope, node: Node
+    ) -> tuple[Expr, tuple[tuple[str, Expr], ...]]:
+        if join.condition is not None:
+            condition = replace(scope, subquery=None).condition(join.condition, "ON")
+            refuse_aggregates(condition, "ON", join.condition)
+            return condition, ()
+        names = [u.name for u in join.using]
+        if join.natural:
+            others = {c.name for c in right.columns}
+            names = [c.name for c in left.columns if c.name in others]
+        parts, common = [], []
+        spans = {u.name: u.span for u in join.using}
+        for name in names:
+            span = spans.get(name, join.span)
+            reference = ast.QualifiedName(span, (ast.Identifier(span, name),))
+            a = left.column(reference)
+            b = _shifted(right.column(reference), len(node.columns))
+            parts.append(scope.compare("=", a, b, span))
+            whole = Call(a.type, "COALESCE", (a, b)) if join.kind == "FULL" else a
+            common.append((name, b if join.kind == "RIGHT" else whole))
+        return conjunction(parts), tuple(common)
+
+    def _lateral(
+        self, join: ast.Join, kind: str, left: Node, scope: Scope, right: ast.Subquery
+    ) -> tuple[Node, Scope]:
+        """A subquery that may use the columns to its left: joined by what it says about them."""
+        if kind not in ("INNER", "LEFT"):
+            raise script_error("PLAN-025", f"{kind} JOIN LATERAL does not exist", join.span)
+        plan = self._subquery(right.query, scope)
+        width = len(left.columns)
+        parts = [joined(p, width) for p in plan.predicates]
+        names = tuple(c.name for c in plan.columns)
+        if right.column_aliases:
+            names = tuple(n.name for n in right.column_aliases)
+        inner = Relation(
+            right.alias.name if right.alias else None,
+            tuple(
+                Input(c.type, i, n)
+                for i, (c, n) in enumerate(zip(plan.columns, names, strict=False))
+            ),
+        )
+        both = _side_by_side(scope, self._scope(inner), width)
+        if join.condition is not None:
+            parts.append(both.condition(join.condition, "ON"))
+        node = nodes.Join(kind, left, plan.node, conjunction(parts))
+        return node, both.over(node.columns)
+
+    @staticmethod
+    def _check_correlate(join: ast.Join, kind: str) -> None:
+        always = join.condition is None or (
+            isinstance(join.condition, ast.BooleanLiteral) and join.condition.value
+        )
+        if kind not in ("INNER", "LEFT") or join.using or not always:
+            raise script_error(
+                "PLAN-075",
+                "a table function can be joined by CROSS JOIN, or by LEFT JOIN … ON TRUE",
+                join.span,
+                "put the condition into WHERE",
+            )
+
+    def _temporal_join(
+        self,
+        join: ast.Join,
+        kind: str,
+        left: Node,
+        left_scope: Scope,
+        reference: ast.TableReference,
+        as_of: ast.Expression,
+    ) -> tuple[Node, Scope]:
+        if kind not in ("INNER", "LEFT"):
+            raise script_error(
+                "PLAN-074", f"{kind} JOIN … FOR SYSTEM_TIME AS OF does not exist", join.span
+            )
+        time = left_scope.bind(as_of)
+        attribute = t.time_attribute(time.type)
+        if attribute is None or not isinstance(time, Input):
+            raise script_error(
+                "PLAN-074",
+                "FOR SYSTEM_TIME AS OF takes a time attribute of the left table",
+                as_of.span,
+                TIME_ATTRIBUTE_HINT,
+            )
+        right = rename(self._table(reference), reference.column_aliases, reference)
+        name = (reference.alias or reference.name.parts[-1]).name
+        right_scope = self._scope(Relation(name, all_inputs(right)))
+        scope = _side_by_side(left_scope, right_scope, len(left.columns))
+        condition, common = self._join_condition(join, scope, left_scope, right_scope, left)
+        node = nodes.TemporalJoin(kind, left, right, condition, time.index)
+        self._check_temporal(node, join, reference, attribute)
+        return node, replace(scope.over(node.columns), common=common)
+
+    @staticmethod
+    def _check_temporal(
+        node: nodes.TemporalJoin,
+        join: ast.Join,
+        reference: ast.TableReference,
+        attribute: t.TimeAttribute,
+    ) -> None:
+        place = join.condition.span if join.condition is not None else join.span
+        equalities = (p for p in conjuncts(node.condition) if isinstance(p, Call))
+        if not any(p.function == "=" for p in equalities):
+            raise script_error(
+                "PLAN-074", "a temporal join needs an equality between the two tables", place
+            )
+        versions = arrange(node.right)
+        if not any(key <= node.right_keys for key in versions.upsert_keys):
+            raise script_error(
+                "PLAN-074",
+                f"a temporal join needs the PRIMARY KEY of '{reference.name}' in its condition",
+                place,
+                "declare the key in CREATE TABLE, or keep the last row per key with ROW_NUMBER() = 1 in a view",
+            )
+        if attribute is t.TimeAttribute.PROCTIME:
+            raise script_error(
+                "PLAN-074",
+                "Processing-time temporal join is not supported yet, as in Flink",
+                reference.span,
+                "join at a rowtime attribute, or use a regular join",
+            )
+        clocks = [t.time_attribute(c.type) for c in node.right.columns]
+        if t.TimeAttribute.ROWTIME not in clocks:
+            raise script_error(
+                "PLAN-074",
+                f"'{reference.name}' needs a rowtime attribute: without it its versions have no time",
+                reference.span,
+                TIME_ATTRIBUTE_HINT,
+            )
+
+    def _table_function(
+        self, relation: ast.TableFunction, left: Node, scope: Scope, kind: str
+    ) -> tuple[Node, Scope]:
+        call = relation.call
+        name = str(call.name).upper()
+        alias = relation.alias.name if relation.alias else None
+        if _is_window(call):
+            node = rename(self._window_function(name, call), relation.column_aliases, relation)
+            return node, self._scope(Relation(alias, all_inputs(node)))
+        made = self._catalog.function(call.name)
+        if made is not None:
+            check_user_call(made, call, TABLE)
+            assert isinstance(made.result, t.RowType)
+            name, arguments, fields = (
+                made.name,
+                scope.user_arguments(made, call),
+                made.result.fields,
+            )
+        elif name == "UNNEST":
+            arguments = (scope.bind(call.arguments[0]),)
+            fields = _unnested(arguments[0].type, call.arguments[0].span)
+        else:
+            raise script_error(
+                "PLAN-015",
+                f"table function {call.name} does not exist",
+                call.name.span,
+                "TUMBLE, HOP, CUMULATE, SESSION and UNNEST are there, and what CREATE FUNCTION makes",
+            )
+        if relation.with_ordinality:
+            fields = (*fields, t.Field("ORDINALITY", t.INT.not_null))
+        if relation.column_aliases:
+            if len(relation.column_aliases) != len(fields):
+                raise script_error(
+                    "PLAN-055",
+                    f"{len(relation.column_aliases)} names for {len(fields)} columns",
+                    relation.span,
+                )
+            pairs = zip(fields, relation.column_aliases, strict=True)
+            fields = tuple(replace(f, name=a.name) for f, a in pairs)
+        node = nodes.Correlate(left, kind, name, arguments, fields)
+        width = len(left.columns)
+        added = tuple(
+            Input(c.type, width + i, f.name)
+            for i, (c, f) in enumerate(zip(node.columns[width:], fields, strict=True))
+        )
+        return node, replace(scope, relations=(*scope.relations, Relation(alias, added)))
+
+    def _window_function(self, name: str, call: ast.FunctionCall) -> Node:
+        forms = _WINDOW_FORMS[name]
+        given: dict[str, ast.Expression] = {}
+        for at, argument in enumerate(call.arguments):
+            if isinstance(argument, ast.NamedArgument):
+                word, value = argument.name.name.upper(), argument.value
+            else:
+                word, value = forms[at] if at < len(forms) else "", argument
+            if word not in forms or word in given:
+                raise script_error(
+                    "PLAN-058",
+                    f"{name} does not take this argument",
+                    argument.span,
+                    f"its form is {name}({', '.join(forms)})",
+                )
+            given[word] = value
+        missing = [f for f in forms if f not in given and f != "OFFSET"]
+        if missing:
+            raise script_error(
+                "PLAN-058",
+                f"{name} needs {', '.join(missing)}",
+                call.span,
+                f"its form is {name}({', '.join(forms)})",
+            )
+        data, descriptor = given["DATA"], given["TIMECOL"]
+        if not isinstance(data, ast.TableArgument):
+            raise script_error(
+                "PLAN-058",
+                f"the first argument of {name} is a table",
+                data.span,
+                "write TABLE name",
+            )
+        if not isinstance(descriptor, ast.DescriptorArgument) or len(descriptor.columns) != 1:
+            raise script_error(
+                "PLAN-058",
+                f"{name} needs the column of its time",
+                descriptor.span,
+                "write DESCRIPTOR(column)",
+            )
+        node, scope = self._relation(data.relation)
+        column = descriptor.columns[0]
+        time = scope.column(ast.QualifiedName(column.span, (column,)))
+        attribute = t.time_attribute(time.type)
+        if attribute is None or not isinstance(time, Input):
+            raise script_error(
+                "PLAN-073",
+                f"the window function requires the timecol is a time attribute type, but is {time.type.as_nullable}",
+                descriptor.span,
+                TIME_ATTRIBUTE_HINT,
+            )
+        partition = [scope.bind(p) for p in data.partition_by]
+        by = tuple(p.index for p in partition if isinstance(p, Input))
+        if len(by) != len(partition) or (partition and name != "SESSION"):
+            raise script_error(
+                "PLAN-058", f"{name} cannot be partitioned so", data.partition_by[0].span
+            )
+        lengths = {
+            word: milliseconds(Scope().bind(value), value.span)
+            for word, value in given.items()
+            if word not in ("DATA", "TIMECOL")
+        }
+        for word, length in lengths.items():
+            if length <= 0 and word != "OFFSET":
+                raise script_error(
+                    "PLAN-071", f"{word} of a window must be longer than nothing", given[word].span
+                )
+        step = next((lengths[w] for w in ("SLIDE", "STEP", "GAP") if w in lengths), None)
+        rowtime = attribute is t.TimeAttribute.ROWTIME
+        window = nodes.Window(name, lengths.get("SIZE"), step, lengths.get("OFFSET"), rowtime)
+        return nodes.WindowTableFunction(node, time.index, window, by)
+
+    def _match(self, relation: ast.MatchRecognize) -> Node:
+        """MATCH_RECOGNIZE: its columns are the partition's and the measures."""
+        node, scope = self._relation(relation.input)
+        partition = [scope.bind(p) for p in relation.partition_by]
+        order = tuple(scope.sort_key(i) for i in relation.order_by)
+        if not order or t.time_attribute(order[0].expression.type) is None:
+            raise script_error(
+                "PLAN-076",
+                "MATCH_RECOGNIZE must be ordered by a time attribute first",
+                relation.order_by[0].span if relation.order_by else relation.span,
+                TIME_ATTRIBUTE_HINT,
+            )
+        if relation.rows_per_match == "ALL":
+            raise script_error(
+                "PLAN-076", "ALL ROWS PER MATCH is not supported, as in Flink", relation.span,
+                "use ONE ROW PER MATCH",
+            )  # fmt: skip
+        variables = [*_variables(relation.pattern), *(s.name for s, _ in relation.subsets)]
+        columns = scope.columns
+        inside = self._scope(
+            *(Relation(v, columns) for v in dict.fromkeys(variables)), *scope.relations
+        )
+        for _, definition in relation.definitions:
+            self._measure(definition, inside, node, order)
+        fields = [t.Field(p.name, p.type) for p in partition if isinstance(p, Input)]
+        for measure in relation.measures:
+            type_ = self._measure(measure.expression, inside, node, order)
+            fields.append(t.Field(measure.alias.name, type_))
+        by = tuple(p.index for p in partition if isinstance(p, Input))
+        return nodes.Match(node, by, order, tuple(fields))
+
+    @staticmethod
+    def _measure(
+        expression: ast.Expression, scope: Scope, node: Node, order: tuple[SortKey, ...]
+    ) -> t.SqlType:
+        """The type of an expression over the rows of a match: of FIRST(a.x), LAST(a.x) and the like, that of a.x."""
+
+        def plain(e: ast.Expression) -> ast.Expression:
+            if isinstance(e, ast.FunctionCall) and str(e.name).upper() in (
+                "FIRST",
+                "LAST",
+                "PREV",
+                "NEXT",
+            ):
+                return e.arguments[0]
+            return e
+
+        if isinstance(expression, ast.FunctionCall):
+            name = str(expression.name).upper()
+            if name == "MATCH_ROWTIME":
+                return order[0].expression.type.not_null
+            if name == "MATCH_PROCTIME":
+                return t.TimestampLtzType(False, 3, t.TimeAttribute.PROCTIME)
+        return _bind_within(scope, expression, plain).type
+
+
+def _bind_within(scope: Scope, expression: ast.Expression, plain: AstChange) -> Expr:
+    """Bind a measure or a definition: its row functions are replaced by their first argument, wherever they stand."""
+    return scope.bind(_rewritten(expression, plain))
+
+
+def _rewritten(node: ast.Expression, change: AstChange) -> ast.Expression:
+    changed = change(node)
+    if changed is not node:
+        return _rewritten(changed, change)
+    if isinstance(node, ast.Unary):
+        return replace(node, operand=_rewritten(node.operand, change))
+    if isinstance(node, ast.Binary):
+        return replace(
+            node, left=_rewritten(node.left, change), right=_rewritten(node.right, change)
+        )
+    if isinstance(node, (ast.FunctionCall)):
+        return replace(node, arguments=tuple(_rewritten(a, change) for a in node.arguments))
+    if isinstance(node, ast.IsTest | ast.Cast):
+        return replace(node, operand=_rewritten(node.operand, change))
+    if isinstance(node, ast.Between):
+        return replace(
+            node,
+            operand=_rewritten(node.operand, change),
+            low=_rewritten(node.low, change),
+            high=_rewritten(node.high, change),
+        )
+    if isinstance(node, ast.Case):
+        return replace(
+            node,
+            branches=tuple(
+                (_rewritten(a, change), _rewritten(b, change)) for a, b in node.branches
+            ),
+            otherwise=None if node.otherwise is None else _rewritten(node.otherwise, change),
+        )
+    return node
+
+
+def _variables(pattern: ast.Pattern) -> list[str]:
+    match pattern:
+        case ast.PatternVariable():
+            return [pattern.name.name]
+        case ast.PatternSequence() | ast.PatternAlternation() | ast.PatternPermutation():
+            return [v for p in pattern.parts for v in _variables(p)]
+        case ast.PatternExclusion() | ast.PatternRepetition():
+            return _variables(pattern.operand)
+    raise TypeError(type(pattern))
+
+
+def _is_window(call: ast.FunctionCall) -> bool:
+    return str(call.name).upper() in _WINDOW_FORMS
+
+
+def _unnested(type_: t.SqlType, span: Span) -> tuple[t.Field, ...]:
+    """The columns of UNNEST."""
+    match type_:
+        case t.ArrayType(element=t.RowType() as row) | t.MultisetType(element=t.RowType() as row):
+            return tuple(
+                replace(f, type=f.type.with_nullable(f.type.nullable or row.nullable))
+                for f in row.fields
+            )
+        case t.ArrayType(element=element) | t.MultisetType(element=element):
+            return (t.Field("f0", element),)
+        case t.MapType(key=key, value=value):
+            return (t.Field("f0", key), t.Field("f1", value))
+    raise script_error(
+        "PLAN-075",
+        f"UNNEST needs an ARRAY, a MAP or a MULTISET, but this is {type_.as_nullable}",
+        span,
+    )
+
+
+def scan(
+    table: Table, span: Span, duplicates: bool = False, functions: FindFunction = no_function
+) -> Node:
+    """A table with all its columns: what is stored, then what is computed from it, then its clock. An upsert table
+    is completed; so are changes that may come twice."""
+    schema = table.schema
+    stored = tuple(c.name for c in schema.columns if not isinstance(c, Computed))
+    node: Node = nodes.Scan(table, stored)
+    if len(stored) != len(schema.columns):
+        fields = all_inputs(node)
+        scope = Scope((Relation(table.name, fields),), functions=functions)
+        expressions = [
+            scope.bind(c.expression)
+            if isinstance(c, Computed)
+            else next(f for f in fields if f.name == c.name)
+            for c in schema.columns
+        ]
+        node = nodes.Project(node, tuple(expressions), tuple(c.name for c in schema.columns))
+    if schema.watermark is not None:
+        at = next(i for i, c in enumerate(schema.columns) if c.name == schema.watermark.column)
+        scope = Scope((Relation(table.name, all_inputs(node)),), functions=functions)
+        node = nodes.WatermarkAssigner(node, at, scope.bind(schema.watermark.expression))
+    mode = table.connector.source_mode
+    incomplete = not mode.insert_only and RowKind.UPDATE_BEFORE not in mode
+    twice = duplicates and RowKind.UPDATE_BEFORE in mode
+    if twice and not schema.primary_key:
+        raise script_error(
+            "PLAN-079",
+            f"'table.exec.source.cdc-events-duplicate' needs a PRIMARY KEY of table '{table.name}'",
+            span,
+            "declare PRIMARY KEY (…) NOT ENFORCED, by which a change that came twice is known",
+        )
+    if incomplete or twice:
+        names = [c.name for c in schema.columns]
+        keys = tuple(names.index(k) for k in schema.primary_key)
+        node = nodes.ChangelogNormalize(node, keys, needed=twice)
+    return node
+
+
+def hinted(table: Table | View, hint: ast.Hint, catalog: Catalog) -> Table:
+    if hint.name.upper() == "OPTIONS" and isinstance(table, Table):
+        return catalog.with_options(table, hint)
+    if isinstance(table, View):
+        raise script_error(
+            "PLAN-077",
+            f"the hint {hint.name} is not for a view",
+            hint.span,
+            "write it at the tables inside the view",
+        )
+    note_hint(hint, catalog)
+    return table
+
+
+def note_hint(hint: ast.Hint, catalog: Catalog) -> None:
+    name = hint.name.upper()
+    if name not in (*_BATCH_HINTS, "STATE_TTL", "OPTIONS"):
+        raise script_error(
+            "PLAN-077",
+            f"hint {hint.name} does not exist",
+            hint.span,
+            did_you_mean(name, ["OPTIONS", "STATE_TTL", *_BATCH_HINTS]),
+        )
+    if name == "OPTIONS":
+        raise script_error("PLAN-077", "the hint OPTIONS stands behind a table's name", hint.span)
+    message = f"hint {name} has no effect" + (" yet" if name == "STATE_TTL" else " here")
+    catalog.warn(Diagnostic("PLAN-078", message, hint.span, severity="warning"))
+
+
+def refuse_aggregates(condition: Expr, clause: str, place: ast.Node) -> None:
+    if any(isinstance(e, AggregateCall) for e in walk(condition)):
+        raise script_error(
+            "PLAN-056", f"an aggregate cannot stand in {clause}", place.span, "use HAVING"
+        )
+    if any(isinstance(e, OverCall) for e in walk(condition)):
+        raise script_error(
+            "PLAN-056", f"OVER cannot stand in {clause}", place.span, "use QUALIFY, or a subquery"
+        )
+
+
+def joined(predicate: Expr, width: int) -> Expr:
+    """The condition of a join: the row outside is the left side."""
+
+    def change(e: Expr) -> Expr | None:
+        if isinstance(e, OuterInput):
+            return Input(e.type, e.index, e.name)
+        return replace(e, index=e.index + width) if isinstance(e, Input) else None
+
+    return rewrite(predicate, change)
+
+
+def _shifted(expr: Expr, by: int) -> Expr:
+    return rewrite(expr, lambda e: replace(e, index=e.index + by) if isinstance(e, Input) else None)
+
+
+def _side_by_side(left: Scope, right: Scope, width: int) -> Scope:
+    moved = tuple(
+        replace(r, columns=tuple(replace(c, index=c.index + width) for c in r.columns))
+        for r in right.relations
+    )
+    return replace(left, relations=(*left.relations, *moved), common=())
+
+
+def rename(node: Node, names: tuple[ast.Identifier, ...], place: ast.Node) -> Node:
+    if names and len(names) != len(node.columns):
+        raise script_error(
+            "PLAN-055", f"{len(names)} names for {len(node.columns)} columns", place.span
+        )
+    return named(node, tuple(n.name for n in names))
+
+
+def first_columns(node: Node, width: int) -> Node:
+    """The first columns of a node."""
+    if len(node.columns) == width:
+        return node
+    kept = all_inputs(node)[:width]
+    return nodes.Project(node, kept, tuple(c.name for c in kept))
+
+
+def named(node: Node, names: tuple[str, ...]) -> Node:
+    return nodes.project(node, all_inputs(node), names) if names else node

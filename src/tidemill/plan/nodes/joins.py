@@ -1,0 +1,224 @@
+"""Joins: regular ones, and those that time keeps small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tidemill import types as t
+from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
+from tidemill.plan.expressions import Call, Expr, Input, conjuncts, describe
+from tidemill.plan.nodes.base import Keys, Node, Updates, WindowColumns, containing, unique_names
+from tidemill.types import Field
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """A regular join: both sides are remembered, and either may change."""
+
+    kind: str
+    """INNER, LEFT, RIGHT, FULL, SEMI or ANTI"""
+    left: Node
+    right: Node
+    condition: Expr
+    """Reads the columns of the left side, then those of the right."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    @property
+    def is_half(self) -> bool:
+        """SEMI and ANTI give rows of the left side only."""
+        return self.kind in ("SEMI", "ANTI")
+
+    @cached_property
+    def columns(self) -> tuple[Field, ...]:
+        left = [replace(f, type=self._left_type(f.type)) for f in self.left.columns]
+        if self.is_half:
+            return tuple(left)
+        right = [replace(f, type=self._right_type(f.type)) for f in self.right.columns]
+        if self.kind in ("RIGHT", "FULL"):
+            left = [replace(f, type=f.type.as_nullable) for f in left]
+        if self.kind in ("LEFT", "FULL"):
+            right = [replace(f, type=f.type.as_nullable) for f in right]
+        names = unique_names(f.name for f in (*left, *right))
+        return tuple(replace(f, name=n) for f, n in zip((*left, *right), names, strict=True))
+
+    def _left_type(self, type_: t.SqlType) -> t.SqlType:
+        return t.materialized(type_)
+
+    def _right_type(self, type_: t.SqlType) -> t.SqlType:
+        return t.materialized(type_)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Columns of the left and of the right side that must be equal."""
+        width = len(self.left.columns)
+        found = []
+        for part in conjuncts(self.condition):
+            match part:
+                case Call(
+                    function="=" | "IS NOT DISTINCT FROM",
+                    arguments=(Input(index=a), Input(index=b)),
+                ) if (a < width) != (b < width):
+                    found.append((min(a, b), max(a, b) - width))
+        return tuple(found)
+
+    @property
+    def left_keys(self) -> frozenset[int]:
+        return frozenset(a for a, _ in self.pairs)
+
+    @property
+    def right_keys(self) -> frozenset[int]:
+        return frozenset(b for _, b in self.pairs)
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        if self.kind in ("INNER", "SEMI"):
+            return ChangelogMode(self.left.kinds | self.right.kinds)
+        return ALL_CHANGES
+
+    @cached_property
+    def upsert_keys(self) -> Keys:
+        left = containing(self.left.upsert_keys, self.left_keys)
+        if self.is_half:
+            return left
+        shift = len(self.left.columns)
+        right = frozenset(
+            frozenset(c + shift for c in k)
+            for k in containing(self.right.upsert_keys, self.right_keys)
+        )
+        found = {a | b for a in left for b in right}
+        if self.kind in ("INNER", "LEFT") and self._is_unique(self.right, self.right_keys):
+            found |= left
+        if self.kind in ("INNER", "RIGHT") and self._is_unique(self.left, self.left_keys):
+            found |= right
+        return frozenset(found)
+
+    @staticmethod
+    def _is_unique(side: Node, columns: frozenset[int]) -> bool:
+        return any(k <= columns for k in side.upsert_keys)
+
+    def _spec(self, side: Node, columns: frozenset[int]) -> str:
+        """How a side's rows are remembered: one for each join key, by their own key, or as a bag."""
+        if self._is_unique(side, columns):
+            return "JoinKeyContainsUniqueKey"
+        return "HasUniqueKey" if side.upsert_keys else "NoUniqueKey"
+
+    def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
+        if wanted is Updates.BOTH:
+            return (Updates.BOTH,)
+        side, keys = (self.left, self.left_keys) if child == 0 else (self.right, self.right_keys)
+        # Updates of a row stay with one join key only where the row's own key holds it.
+        if side.kinds.insert_only or containing(side.upsert_keys, keys):
+            return (Updates.AFTER,)
+        return ()
+
+    def describe(self) -> str:
+        specs = ""
+        if type(self) is Join:
+            left = self._spec(self.left, self.left_keys)
+            right = self._spec(self.right, self.right_keys)
+            specs = f", leftInputSpec=[{left}], rightInputSpec=[{right}]"
+        name = type(self).__name__
+        return f"{name}(joinType=[{_JOIN_NAMES[self.kind]}], where=[{describe(self.condition)}]{specs})"
+
+
+_JOIN_NAMES = {
+    "INNER": "InnerJoin",
+    "LEFT": "LeftOuterJoin",
+    "RIGHT": "RightOuterJoin",
+    "FULL": "FullOuterJoin",
+    "SEMI": "LeftSemiJoin",
+    "ANTI": "LeftAntiJoin",
+}
+
+
+@dataclass(frozen=True)
+class IntervalJoin(Join):
+    """A join of rows whose times are near each other: left_time + lower <= right_time <= left_time + upper."""
+
+    accepts = INSERT_ONLY
+
+    left_time: int
+    right_time: int
+    lower: int
+    upper: int
+
+    def _left_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    def _right_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        return INSERT_ONLY
+
+    def describe(self) -> str:
+        rowtime = t.time_attribute(self.left.columns[self.left_time].type)
+        clock = "true" if rowtime is t.TimeAttribute.ROWTIME else "false"
+        return (
+            f"IntervalJoin(joinType=[{_JOIN_NAMES[self.kind]}], windowBounds=[isRowTime={clock},"
+            f" leftLowerBound={-self.upper}, leftUpperBound={-self.lower},"
+            f" leftTimeIndex={self.left_time}, rightTimeIndex={self.right_time}],"
+            f" where=[{describe(self.condition)}])"
+        )
+
+
+@dataclass(frozen=True)
+class WindowJoin(Join):
+    """A join of rows of the same window, given when the window closes."""
+
+    accepts = INSERT_ONLY
+
+    def _left_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    def _right_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        return INSERT_ONLY
+
+    @cached_property
+    def windows(self) -> WindowColumns | None:
+        left = self.left.windows
+        if left is None or self.is_half or self.kind in ("RIGHT", "FULL"):
+            return left if self.is_half else None
+        return left
+
+
+@dataclass(frozen=True)
+class TemporalJoin(Join):
+    """Each row of the left side with the version of the right side's row that held at its time."""
+
+    time: int = 0
+    """The left side's time attribute."""
+
+    def _left_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        return self.left.kinds
+
+    @property
+    def upsert_keys(self) -> Keys:
+        return containing(self.left.upsert_keys, self.left_keys)
+
+    def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
+        return (wanted,) if child == 0 else (Updates.AFTER, Updates.BOTH)
+
+    def describe(self) -> str:
+        time = self.left.columns[self.time].name
+        return (
+            f"TemporalJoin(joinType=[{_JOIN_NAMES[self.kind]}], where=[{describe(self.condition)}],"
+            f" asOf=[{time}])"
+        )
