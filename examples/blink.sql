@@ -2,15 +2,15 @@
 -- `tidemill translate --from blink examples/blink.sql` writes it as today's Flink.
 --
 --     tidemill run --local examples/blink.sql
-create table source_kafka (
+CREATE TABLE source_kafka (
   messageKey VARBINARY,
   `message` VARBINARY,
   topic VARCHAR,
   `partition` INT,
   `offset` BIGINT,
-  ts as to_timestamp(json_value(cast(`message` as VARCHAR), '$.time')),
-  WATERMARK wk FOR ts as withOffset(ts, 2000)
-) with (
+  ts AS to_timestamp(json_value(CAST(`message` AS VARCHAR), '$.time')),
+  WATERMARK wk FOR ts AS withOffset(ts, 2000)
+) WITH (
   type = 'kafka010',
   topic = 'orders',
   `group.id` = 'copy',
@@ -18,20 +18,16 @@ create table source_kafka (
   startupMode = 'EARLIEST'
 );
 
-create table sink_kafka (
+CREATE TABLE sink_kafka (
   messageKey VARBINARY,
   `message` VARBINARY,
   PRIMARY KEY (messageKey)
-) with (
+) WITH (
   type = 'kafka010',
   topic = 'orders_by_name',
   bootstrap.servers = 'localhost:9092'
 );
 
-INSERT INTO
-  sink_kafka
-SELECT
-  cast(json_value(cast(`message` as VARCHAR), '$.name') as VARBINARY) as messageKey,
-  `message`
-FROM
-  source_kafka;
+INSERT INTO sink_kafka
+SELECT CAST(json_value(CAST(`message` AS VARCHAR), '$.name') AS VARBINARY) AS messageKey, `message`
+FROM source_kafka;

@@ -5,15 +5,15 @@
 --       | tidemill topic write orders
 --     tidemill run --local examples/dli.sql
 CREATE TABLE orders (
-  order_id string,
-  order_channel string,
-  order_time string,
-  pay_amount double,
-  real_pay double,
-  pay_time string,
-  user_id string,
-  user_name string,
-  area_id string
+  order_id STRING,
+  order_channel STRING,
+  order_time STRING,
+  pay_amount DOUBLE,
+  real_pay DOUBLE,
+  pay_time STRING,
+  user_id STRING,
+  user_name STRING,
+  area_id STRING
 ) WITH (
   'connector' = 'kafka',
   'topic' = 'orders',
@@ -24,15 +24,15 @@ CREATE TABLE orders (
 );
 
 CREATE TABLE upsert_kafka_sink (
-  order_id string,
-  order_channel string,
-  order_time string,
-  pay_amount double,
-  real_pay double,
-  pay_time string,
-  user_id string,
-  user_name string,
-  area_id string,
+  order_id STRING,
+  order_channel STRING,
+  order_time STRING,
+  pay_amount DOUBLE,
+  real_pay DOUBLE,
+  pay_time STRING,
+  user_id STRING,
+  user_name STRING,
+  area_id STRING,
   PRIMARY KEY (order_id) NOT ENFORCED
 ) WITH (
   'connector' = 'upsert-kafka',
@@ -42,4 +42,4 @@ CREATE TABLE upsert_kafka_sink (
   'value.format' = 'json'
 );
 
-insert into upsert_kafka_sink select * from orders;
+INSERT INTO upsert_kafka_sink SELECT * FROM orders;

@@ -3,35 +3,34 @@
 --
 --     tidemill run --local --bounded examples/flink110.sql
 CREATE TABLE user_log (
-    user_id BIGINT,
-    item_id BIGINT,
-    behavior STRING
+  user_id BIGINT,
+  item_id BIGINT,
+  behavior STRING
 ) WITH (
-    'connector.type' = 'kafka',
-    'connector.version' = 'universal',
-    'connector.topic' = 'user_behavior',
-    'connector.startup-mode' = 'earliest-offset',
-    'connector.properties.0.key' = 'bootstrap.servers',
-    'connector.properties.0.value' = 'localhost:9092',
-    'connector.properties.1.key' = 'group.id',
-    'connector.properties.1.value' = 'pv',
-    'update-mode' = 'append',
-    'format.type' = 'json',
-    'format.derive-schema' = 'true',
-    'format.fail-on-missing-field' = 'false'
+  'connector.type' = 'kafka',
+  'connector.version' = 'universal',
+  'connector.topic' = 'user_behavior',
+  'connector.startup-mode' = 'earliest-offset',
+  'connector.properties.0.key' = 'bootstrap.servers',
+  'connector.properties.0.value' = 'localhost:9092',
+  'connector.properties.1.key' = 'group.id',
+  'connector.properties.1.value' = 'pv',
+  'update-mode' = 'append',
+  'format.type' = 'json',
+  'format.derive-schema' = 'true',
+  'format.fail-on-missing-field' = 'false'
 );
 
 CREATE TABLE purchases (
-    user_id BIGINT,
-    item_id BIGINT
+  user_id BIGINT,
+  item_id BIGINT
 ) WITH (
-    'connector.type' = 'kafka',
-    'connector.version' = '0.11',
-    'connector.topic' = 'purchases',
-    'connector.properties.bootstrap.servers' = 'localhost:9092',
-    'update-mode' = 'append',
-    'format.type' = 'json'
+  'connector.type' = 'kafka',
+  'connector.version' = '0.11',
+  'connector.topic' = 'purchases',
+  'connector.properties.bootstrap.servers' = 'localhost:9092',
+  'update-mode' = 'append',
+  'format.type' = 'json'
 );
 
-INSERT INTO purchases
-SELECT user_id, item_id FROM user_log WHERE behavior = 'buy';
+INSERT INTO purchases SELECT user_id, item_id FROM user_log WHERE behavior = 'buy';

@@ -2,12 +2,12 @@
 --
 --     tidemill run examples/functions.sql
 CREATE TABLE orders (
-    amount DECIMAL(8, 2)
+  amount DECIMAL(8, 2)
 ) WITH (
-    'connector' = 'datagen',
-    'number-of-rows' = '1000',
-    'fields.amount.min' = '1',
-    'fields.amount.max' = '100'
+  'connector' = 'datagen',
+  'number-of-rows' = '1000',
+  'fields.amount.min' = '1',
+  'fields.amount.max' = '100'
 );
 
 CREATE FUNCTION band AS 'prices.band' LANGUAGE PYTHON;

@@ -9,9 +9,9 @@ CREATE TABLE `kafka_json_source_table` (
 ) WITH (
   -- 定义 Kafka 参数
   'connector' = 'kafka',
-  'topic' = 'Data-Input',  -- 替换为您要消费的 Topic
+  'topic' = 'Data-Input', -- 替换为您要消费的 Topic
   'scan.startup.mode' = 'latest-offset',
-  'properties.bootstrap.servers' = '172.28.28.13:9092',  -- 替换为您的 Kafka 连接地址
+  'properties.bootstrap.servers' = '172.28.28.13:9092', -- 替换为您的 Kafka 连接地址
   'properties.group.id' = 'testGroup',
 
   -- 定义数据格式 (JSON 格式)
@@ -33,5 +33,4 @@ CREATE TABLE kafka_upsert_sink_table (
   'value.format' = 'json'
 );
 
-INSERT INTO kafka_upsert_sink_table
-SELECT * FROM kafka_json_source_table;
+INSERT INTO kafka_upsert_sink_table SELECT * FROM kafka_json_source_table;

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tidemill import types as t
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
-from tidemill.plan.expressions import Call, Expr, Input, conjuncts, describe
+from tidemill.plan.expressions import Call, Expr, Input, conjuncts, describe, rewrite
 from tidemill.plan.nodes.base import Keys, Node, Updates, WindowColumns, containing, unique_names
 from tidemill.types import Field
 
@@ -119,6 +119,17 @@ class Join(Node):
             return (Updates.AFTER,)
         return ()
 
+    @property
+    def where(self) -> str:
+        """The condition, in which columns of the two sides have different names."""
+        sides = (*self.left.columns, *self.right.columns)
+        names = unique_names(c.name for c in sides)
+
+        def named(e: Expr) -> Expr | None:
+            return replace(e, name=names[e.index]) if isinstance(e, Input) else None
+
+        return describe(rewrite(self.condition, named))
+
     def describe(self) -> str:
         specs = ""
         if type(self) is Join:
@@ -126,7 +137,7 @@ class Join(Node):
             right = self._spec(self.right, self.right_keys)
             specs = f", leftInputSpec=[{left}], rightInputSpec=[{right}]"
         name = type(self).__name__
-        return f"{name}(joinType=[{_JOIN_NAMES[self.kind]}], where=[{describe(self.condition)}]{specs})"
+        return f"{name}(joinType=[{_JOIN_NAMES[self.kind]}], where=[{self.where}]{specs})"
 
 
 _JOIN_NAMES = {
@@ -167,7 +178,7 @@ class IntervalJoin(Join):
             f"IntervalJoin(joinType=[{_JOIN_NAMES[self.kind]}], windowBounds=[isRowTime={clock},"
             f" leftLowerBound={-self.upper}, leftUpperBound={-self.lower},"
             f" leftTimeIndex={self.left_time}, rightTimeIndex={self.right_time}],"
-            f" where=[{describe(self.condition)}])"
+            f" where=[{self.where}])"
         )
 
 
@@ -219,6 +230,6 @@ class TemporalJoin(Join):
     def describe(self) -> str:
         time = self.left.columns[self.time].name
         return (
-            f"TemporalJoin(joinType=[{_JOIN_NAMES[self.kind]}], where=[{describe(self.condition)}],"
+            f"TemporalJoin(joinType=[{_JOIN_NAMES[self.kind]}], where=[{self.where}],"
             f" asOf=[{time}])"
         )
