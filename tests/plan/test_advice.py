@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import Counter
 from pathlib import Path
 
-from test_flink_plans import plan_paths, read_plans, shared_tables
+from recorded import compiled, plan_paths
 
 from harness.datadriven import Case, check, load
 from tidemill.errors import Source, TidemillError
 from tidemill.plan.advice import CODES, advise
 from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.plan.explain import tree
-from tidemill.sql import parse_script
 from tidemill.tables.modern import read_modern
 
 HERE = Path(__file__).parent
@@ -73,18 +71,11 @@ def test_every_advice_is_shown_and_every_one_has_its_silence() -> None:
 
 def test_every_statement_whose_plan_was_recorded_can_be_advised_on() -> None:
     said: Counter[str] = Counter()
-    for path in plan_paths():
-        for entry in read_plans(path).entries:
-            try:
-                script = parse_script(Source("entry.sql", entry.sql))
-                answers = compile_script(script, copy.deepcopy(shared_tables()))
-            except TidemillError:
-                continue
-            jobs = [a for a in answers if isinstance(a, Job)]
-            said.update(d.code for d in advise(script, jobs) if d.render())
-            for job in jobs:
-                for root, modes in zip(job.roots, job.modes, strict=True):
-                    assert tree(root, modes)["operator"]
+    for statement in (s for path in plan_paths() for s in compiled(path)):
+        said.update(d.code for d in advise(statement.script, statement.jobs) if d.render())
+        for job in statement.jobs:
+            for root, modes in zip(job.roots, job.modes, strict=True):
+                assert tree(root, modes)["operator"]
     assert said["ADV-001"] > 300 and said["ADV-002"] > 50 and said["ADV-004"] > 10
 
 

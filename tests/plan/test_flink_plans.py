@@ -7,7 +7,6 @@ equal carries a mark; a mark whose entry is equal fails. REWRITE=1 takes such ma
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import difflib
 import os
@@ -15,7 +14,6 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,7 +24,6 @@ sys.path.append(str(PARITY))
 from case import Case, Mark, case_paths, fill, read_answer, read_case  # noqa: E402
 from plan_case import (  # noqa: E402
     CASE_MARKS,
-    TABLES,
     Entry,
     Tree,
     parse_plan,
@@ -36,6 +33,7 @@ from plan_case import (  # noqa: E402
     write_case_marks,
     write_plans,
 )
+from recorded import with_tables  # noqa: E402
 
 from tidemill.errors import Diagnostic, Source, TidemillError  # noqa: E402
 from tidemill.plan.environment import Environment, Job, Text, compile_script  # noqa: E402
@@ -61,22 +59,12 @@ class Planned:
             yield from root.lines()
 
 
-@cache
-def shared_tables() -> Environment:
-    environment = Environment()
-    compile_script(parse_script(Source("tables.sql", TABLES.read_text("utf-8"))), environment)
-    return environment
-
-
 def plan(sql: str, environment: Environment) -> Planned:
     """Every job of a script as EXPLAIN shows it; the columns are the last query's."""
     columns: tuple[str, ...] = ()
     roots: list[Tree] = []
     try:
         script = parse_script(Source("entry.sql", sql))
-        if not all(isinstance(statement, JOBS) for statement in script.statements):
-            # Only jobs leave an environment as it was, and a copy takes longer than most plans.
-            environment = copy.deepcopy(environment)
         for statement in script.statements:
             is_job = isinstance(statement, JOBS) or getattr(statement, "query", None) is not None
             if not is_job or isinstance(statement, ast.CreateView):
@@ -142,7 +130,7 @@ def difference_of(entry: Entry) -> str | None:
     recorded = entry.plan
     assert recorded is not None
     flink = Planned(recorded.columns, parse_plan(recorded.text) if recorded.text else ())
-    ours = plan(entry.sql, shared_tables())
+    ours = plan(entry.sql, with_tables())
     return differences(flink, ours, entry.code)
 
 
