@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.cli.explain import explain
+from tidemill.cli.format import format as format_
+from tidemill.cli.translate import translate
 from tidemill.errors import ScriptError, Source
 from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.sql import parse_script, read_script
@@ -82,3 +85,23 @@ def test_sql_inside_a_program_passes_check(path: Path) -> None:
     assert statements
     tables = re.findall(r'session\.table\("(\w+)"\)', path.read_text(encoding="utf-8"))
     assert tables and set(tables) <= set(environment.objects)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.name)
+def test_script_goes_through_every_command(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a newcomer would type it: explain, format and translate, besides check."""
+    variables = [f"--var={name}={value}" for name, value in VARIABLES.items()]
+    used = variables if "${" in path.read_text("utf-8") else []
+    for command, arguments in (
+        (explain, [*used]),
+        (format_, ["--check"]),
+        (translate, [*used, "--from", DIALECTS.get(path.name, "flink-1.10")]),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            command([str(path), *arguments])
+        shown = capsys.readouterr()
+        assert not ended.value.code, shown.err
+        if command is explain:
+            assert "changelogMode=[" in shown.out
+        if command is translate:
+            parse_script([Source(path.name, shown.out)], VARIABLES)
