@@ -35,8 +35,9 @@ CREATE TABLE clicks (
 ) WITH (
   'connector' = 'kafka', 'topic' = 'clicks', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
-CREATE TABLE prices (page STRING, price INT, since TIMESTAMP(3), PRIMARY KEY (page) NOT ENFORCED, WATERMARK FOR since AS since)
-WITH (
+CREATE TABLE prices (
+  page STRING, price INT, since TIMESTAMP(3), PRIMARY KEY (page) NOT ENFORCED, WATERMARK FOR since AS since
+) WITH (
   'connector' = 'upsert-kafka', 'topic' = 'prices', 'properties.bootstrap.servers' = 'b:9092',
   'key.format' = 'json', 'value.format' = 'json');
 CREATE TABLE printed (id BIGINT) WITH ('connector' = 'print');
