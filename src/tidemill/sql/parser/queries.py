@@ -343,7 +343,7 @@ class QueryParser(ExpressionParser):
             condition: ast.Expression | None = None
             using: tuple[ast.Identifier, ...] = ()
             word = self.token
-            if not self._is("ON", "CONFLICT") and self._accept("ON"):
+            if not self._is("ON", "CONFLICT", "DO") and self._accept("ON"):
                 condition = self._parse_expression()
             elif self._accept("USING"):
                 using = self._parse_identifier_list("a column's name")
