@@ -19,28 +19,9 @@ from tidemill.plan.rules import arrange
 def reads(node: nodes.Node) -> Iterator[tuple[Expr, tuple[str, ...]]]:
     """Every expression of a node, with the types of the columns that it may read."""
     below = tuple(str(c.type.as_nullable) for child in node.inputs for c in child.columns)
-    match node:
-        case nodes.Project():
-            found: tuple[Expr, ...] = node.expressions
-        case nodes.Filter():
-            found = (node.condition,)
-        case nodes.Join():
-            found = (node.condition,)
-        case nodes.Aggregate() | nodes.GroupWindowAggregate():
-            found = node.calls
-        case nodes.Over():
-            found = (*node.calls, *(k.expression for k in node.order))
-        case nodes.Rank() | nodes.Sort() | nodes.Match():
-            found = tuple(k.expression for k in node.order)
-        case nodes.Correlate():
-            found = node.arguments
-        case nodes.WatermarkAssigner():
-            found = (node.expression,)
-        case nodes.ChangelogNormalize():
-            found = () if node.condition is None else (node.condition,)
-        case _:
-            found = ()
-    for expr in found:
+    ordered = isinstance(node, nodes.Over | nodes.Rank | nodes.Sort | nodes.Match)
+    keys = node.order if ordered else ()  # type: ignore[attr-defined]
+    for expr in (*nodes.expressions(node), *(k.expression for k in keys)):
         yield expr, below
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Collected
+from world import Collected, finish
 
 from tidemill import JobError, Session
 
@@ -90,12 +90,7 @@ def run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         )
         with Session(spark, python_files=[tmp_path], output=Collected(rows)) as session:
             for job in session.execute(made + script):
-                try:
-                    job.query.awaitTermination()
-                except Exception:
-                    failure = job.failure()
-                    assert isinstance(failure, JobError)
-                    raise failure from None
+                finish(job)
         return [row for _, row in rows]
 
     return running

@@ -28,6 +28,16 @@ class Collected:
         self._rows += [(kind.symbol, json.loads(text)) for kind, text in rows]
 
 
+def finish(job: Any) -> None:
+    """Wait until a job has ended; raise what made it fail."""
+    try:
+        job.query.awaitTermination()
+    except Exception:
+        failure = job.failure()
+        assert isinstance(failure, JobError)
+        raise failure from None
+
+
 @dataclass
 class World:
     """One test's topics, and a way to run scripts over them."""
@@ -92,12 +102,7 @@ class World:
             for job in session.execute(sql):
                 if isinstance(job, str):
                     continue
-                try:
-                    job.query.awaitTermination()
-                except Exception:
-                    failure = job.failure()
-                    assert isinstance(failure, JobError)
-                    raise failure from None
+                finish(job)
                 self.losses.update(job.losses())
 
     def values(self, topic: str) -> list[Any]:

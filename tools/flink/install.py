@@ -48,6 +48,14 @@ def installed(home: Path) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def installed_home() -> Path:
+    """Where Flink is; who needs it cannot go on without."""
+    home = flink_home()
+    if installed(home) is None:
+        raise SystemExit(f"there is no Flink in {home}: run make parity-setup")
+    return home
+
+
 def stop(sentence: str) -> None:
     sys.exit(f"parity set-up: {sentence}")
 

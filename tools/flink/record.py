@@ -378,9 +378,7 @@ def record(recorder: Recorder, item: Case | Sheet) -> str:
 
 
 def record_all(items: list[Case | Sheet]) -> int:
-    home = install.flink_home()
-    if install.installed(home) is None:
-        raise SystemExit(f"there is no Flink in {home}: run make parity-setup")
+    home = install.installed_home()
     failed = 0
     with tempfile.TemporaryDirectory() as place:
         oracle = Oracle(home)
@@ -404,11 +402,16 @@ def record_all(items: list[Case | Sheet]) -> int:
     return failed
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def asked_for(description: str | None) -> argparse.Namespace:
+    """What a recorder is told: --all, or names and patterns."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("names", nargs="*")
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    asked = asked_for(__doc__)
     try:
         every: list[Case | Sheet] = [*map(read_case, case_paths()), *map(read_sheet, sheet_paths())]
     except CaseError as problem:

@@ -10,7 +10,6 @@ everything. Law: only what stands below an entry's rule is written.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "parity"), str(HERE)]
 import install  # noqa: E402
 from case import CaseError  # noqa: E402
 from plan_case import Entry, Plan, plan_paths, read_plans, write_plans  # noqa: E402
-from record import Chain, Oracle, Unrecorded, chain_text, is_chosen, stable  # noqa: E402
+from record import Chain, Oracle, Unrecorded, asked_for, chain_text, is_chosen, stable  # noqa: E402
 
 # How the optimizer begins when one of its rules has refused.
 RULE_FAILED = "Error while applying rule "
@@ -45,10 +44,7 @@ def ask(oracle: Oracle, entry: Entry) -> Plan:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("names", nargs="*")
-    asked = parser.parse_args()
+    asked = asked_for(__doc__)
     try:
         files = [read_plans(path) for path in plan_paths()]
     except CaseError as problem:
@@ -64,11 +60,8 @@ def main() -> int:
     if not wanted:
         print("no entry is called so" if asked.names else "all plans are fresh")
         return 2 if asked.names else 0
-    home = install.flink_home()
-    if install.installed(home) is None:
-        raise SystemExit(f"there is no Flink in {home}: run make parity-setup")
     failed = 0
-    oracle = Oracle(home)
+    oracle = Oracle(install.installed_home())
     try:
         for file in files:
             entries = []

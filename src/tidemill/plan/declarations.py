@@ -8,8 +8,8 @@ came from, so that a mistake in an ALTER is shown there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, did_you_mean, script_error
@@ -49,17 +49,10 @@ def key_name(key: ast.PrimaryKey) -> str:
     return key.name.name if key.name else "PK_" + "_".join(c.name for c in key.columns)
 
 
-def _column_names(node: Any) -> Iterator[str]:
+def _column_names(expression: ast.Expression) -> Iterator[str]:
     """Names at the top of every column reference in an expression."""
-    if isinstance(node, ast.ColumnReference):
-        yield node.name.parts[0].name
-    elif isinstance(node, tuple):
-        for part in node:
-            yield from _column_names(part)
-    elif is_dataclass(node) and isinstance(node, ast.Node):
-        for part in fields(node):
-            if part.name != "span":
-                yield from _column_names(getattr(node, part.name))
+    found = (n for n in ast.walk(expression) if isinstance(n, ast.ColumnReference))
+    return (reference.name.parts[0].name for reference in found)
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -461,8 +461,8 @@ class Environment:
     def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
         settled: list[nodes.Sink | nodes.Collect] = []
         modes = []
+        materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
         for root in roots:
-            materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
             end, emitted = infer_modes(root, span, materialize)
             assert isinstance(end, nodes.Sink | nodes.Collect)
             settled.append(end)

@@ -5,7 +5,7 @@ Operators, special forms and functions are all `Call`s; what a call means is sai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -177,6 +177,26 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
             return changed
         case Subquery():
             return replace(expr, operands=tuple(rewrite(o, change) for o in expr.operands))
+    return expr
+
+
+def moved(expr: Expr, places: Mapping[int, int]) -> Expr:
+    """The same expression over columns that stand elsewhere."""
+
+    def change(e: Expr) -> Expr | None:
+        return replace(e, index=places[e.index]) if isinstance(e, Input) else None
+
+    return rewrite(expr, change)
+
+
+def shifted(expr: Expr, by: int) -> Expr:
+    """The same expression over columns that all stand so much further on."""
+    return moved(expr, {i: i + by for i in inputs(expr)})
+
+
+def without_casts(expr: Expr) -> Expr:
+    while isinstance(expr, Call) and expr.function == "CAST":
+        expr = expr.arguments[0]
     return expr
 
 

@@ -21,9 +21,12 @@ from tidemill.plan.expressions import (
     conjunction,
     conjuncts,
     inputs,
+    moved,
     rewrite,
     rewrite_keys,
+    shifted,
     walk,
+    without_casts,
 )
 from tidemill.plan.functions import is_deterministic
 from tidemill.plan.nodes import Node, all_inputs, input_of, literal_number
@@ -38,15 +41,6 @@ def _is_true(expr: Expr) -> bool:
 def filtered(node: Node, parts: Sequence[Expr]) -> Node:
     wanted = [p for p in parts if not _is_true(p)]
     return nodes.Filter(node, conjunction(wanted)) if wanted else node
-
-
-def moved(expr: Expr, places: dict[int, int]) -> Expr:
-    """The same expression over columns that stand elsewhere."""
-
-    def change(e: Expr) -> Expr | None:
-        return replace(e, index=places[e.index]) if isinstance(e, Input) else None
-
-    return rewrite(expr, change)
 
 
 # --- filters go down -----------------------------------------------------------------------------
@@ -185,8 +179,8 @@ def _push_into_join(join: nodes.Join, parts: Sequence[Expr]) -> Node:
     if kind == "INNER" and type(join) is nodes.Join:
         condition, rest = [*condition, *rest], []
     left = _push(filtered(join.left, to_left)) if to_left else join.left
-    shifted = [moved(p, {i: i - width for i in right_side}) for p in to_right]
-    right = _push(filtered(join.right, shifted)) if shifted else join.right
+    theirs = [shifted(p, -width) for p in to_right]
+    right = _push(filtered(join.right, theirs)) if theirs else join.right
     kept = [c for c in condition if not _is_true(c)]
     placed = replace(join, kind=kind, left=left, right=right, condition=conjunction(kept))
     return filtered(placed, rest)
@@ -225,11 +219,10 @@ def split_join_conditions(root: Node, fresh: bool = False) -> Node:
         ]
         if not low_left and not low_right:
             return node
-        places = {width + i: i for i in range(len(node.right.columns))}
         left = _push(filtered(node.left, low_left)) if low_left else node.left
         right = node.right
         if low_right:
-            right = _push(filtered(right, [moved(p, places) for p in low_right]))
+            right = _push(filtered(right, [shifted(p, -width) for p in low_right]))
         rest = [p for p in parts if p not in low_left and p not in low_right]
         return replace(node, left=left, right=right, condition=conjunction(rest))
 
@@ -381,7 +374,7 @@ def _rank_bound(part: Expr, number: int) -> tuple[int, int | None, int | None] |
     """Least and greatest number, or the column that holds the greatest."""
     if not isinstance(part, Call) or part.function not in _TURNED or len(part.arguments) != 2:
         return None
-    left, right = (_without_casts(a) for a in part.arguments)
+    left, right = (without_casts(a) for a in part.arguments)
     operator = part.function
     if isinstance(right, Input) and right.index == number:
         left, right, operator = right, left, _TURNED[operator]
@@ -401,12 +394,6 @@ def _rank_bound(part: Expr, number: int) -> tuple[int, int | None, int | None] |
     }[operator]
 
 
-def _without_casts(expr: Expr) -> Expr:
-    while isinstance(expr, Call) and expr.function == "CAST":
-        expr = expr.arguments[0]
-    return expr
-
-
 def name_ranks(root: Node) -> Node:
     """Ranks that belong to a window, and those that only keep the first or the last row."""
 
@@ -415,9 +402,7 @@ def name_ranks(root: Node) -> Node:
             return node
         [first, *more] = node.order
         clock = t.time_attribute(first.expression.type)
-        single = (
-            node.function == "ROW_NUMBER" and node.start == node.end == 1 and node.number is None
-        )
+        single = node.function == "ROW_NUMBER" and node.keeps_one
         keeps_one = single and clock is not None and not more
         window = node.input.windows
         in_window = window is not None and window.are_in(node.partition)

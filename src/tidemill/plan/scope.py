@@ -28,6 +28,7 @@ from tidemill.plan.expressions import (
     UserCall,
     rewrite,
     walk,
+    without_casts,
 )
 from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, TYPES, Function
 from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
@@ -783,9 +784,8 @@ _JSON_RETURNS: dict[str, tuple[t.SqlType, ...]] = {
 
 
 def _is_null(expr: Expr) -> bool:
-    while isinstance(expr, Call) and expr.function == "CAST":
-        expr = expr.arguments[0]
-    return isinstance(expr, Literal) and expr.value is None
+    plain = without_casts(expr)
+    return isinstance(plain, Literal) and plain.value is None
 
 
 def _chars(text: str) -> int:
@@ -913,18 +913,23 @@ def _unify(items: list[Expr], span: Span, subject: str) -> tuple[t.SqlType, list
     if giving_way and subject.removeprefix("the arguments of ") in COMPARISONS:
         target = others[0].as_nullable
         items = [cast(i, target, span) if isinstance(i.type, t.STRING_TYPES) else i for i in items]
-    merged = t.materialized(items[0].type)
-    for item in items[1:]:
-        common = t.common_type(merged, item.type)
+    merged = common_type_of([i.type for i in items], span, subject)
+    return merged, [cast(i, merged, span) for i in items]
+
+
+def common_type_of(types: Sequence[t.SqlType], span: Span, subject: str) -> t.SqlType:
+    merged = t.materialized(types[0])
+    for other in types[1:]:
+        common = t.common_type(merged, other)
         if common is None:
             raise script_error(
                 "PLAN-019",
-                f"{subject} have no common type: {merged.as_nullable} and {item.type.as_nullable}",
+                f"{subject} have no common type: {merged.as_nullable} and {other.as_nullable}",
                 span,
                 "a CAST may help",
             )
         merged = common
-    return merged, [cast(i, merged, span) for i in items]
+    return merged
 
 
 def _of_one_kind(items: list[Expr], span: Span) -> list[Expr]:

@@ -3,7 +3,8 @@ and two trees are equal when they say the same, wherever they stood (spans do no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from tidemill.errors import Span
@@ -13,6 +14,18 @@ from tidemill.types import SqlType
 @dataclass(frozen=True)
 class Node:
     span: Span = field(compare=False, repr=False)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The nodes of a tree, in the order of its text. With a stack of its own: a chain may be thousands long."""
+    stack: list[object] = [node]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, tuple):
+            stack.extend(reversed(value))
+        elif isinstance(value, Node):
+            yield value
+            stack.extend(getattr(value, f.name) for f in reversed(fields(value)))
 
 
 # --- names -------------------------------------------------------------------------------------

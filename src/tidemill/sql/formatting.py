@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from tidemill.errors import ScriptError, Source, Span, script_error
 from tidemill.sql import ast
@@ -213,25 +213,18 @@ class _Formatter:
         for statement in script.statements:
             self._collect(statement)
 
-    def _collect(self, node: ast.Node) -> None:
+    def _collect(self, statement: ast.Statement) -> None:
         """What only the tree knows about the words."""
-        stack: list[object] = [node]
-        while stack:
-            value = stack.pop()
-            if isinstance(value, tuple):
-                stack.extend(value)
-            if not isinstance(value, ast.Node):
-                continue
-            match value:
+        for node in ast.walk(statement):
+            match node:
                 case ast.Identifier():
-                    self.names.add(value.span.start)
-                case ast.FunctionCall() if value.form != "OVERLAPS":
-                    self.calls.add(value.name.span.end)
+                    self.names.add(node.span.start)
+                case ast.FunctionCall() if node.form != "OVERLAPS":
+                    self.calls.add(node.name.span.end)
                 case ast.Cast() | ast.PhysicalColumn() | ast.MetadataColumn():
-                    self.types.update(self._tokens_in(value.type_span))
+                    self.types.update(self._tokens_in(node.type_span))
                 case ast.Option():
-                    self.options.update(self._tokens_in(value.span))
-            stack.extend(getattr(value, field.name) for field in fields(value))
+                    self.options.update(self._tokens_in(node.span))
 
     def format(self) -> str:
         between = self._between()

@@ -8,8 +8,8 @@ rewritten; what cannot be expressed stays as it is and is refused by name when i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from tidemill.errors import Diagnostic, ScriptError, Source, Span
 from tidemill.sql import ast, parse_script
@@ -133,7 +133,7 @@ def _spelling(statement: ast.Statement, dialect: Dialect) -> list[Diagnostic]:
     if not (dialect.bare_options or dialect.double_quoted_options):
         return []
     renewal = Renewal()
-    for node in _walk(statement):
+    for node in ast.walk(statement):
         match node:
             case ast.Option(span=span, value_span=value_span) if (
                 span.text[:1] != "'" or value_span.text[-1:] != "'"
@@ -153,18 +153,3 @@ def _spelling(statement: ast.Statement, dialect: Dialect) -> list[Diagnostic]:
 
 _UNSIZED = re.compile(r"\b(VARCHAR|VARBINARY)\b(?!\s*\()", re.IGNORECASE)
 _UNBOUNDED = {"VARCHAR": "STRING", "VARBINARY": "BYTES"}
-
-
-def _walk(node: ast.Node) -> Iterator[ast.Node]:
-    """The nodes of a tree, in the order of its text."""
-    yield node
-    for field in fields(node):
-        yield from _walk_value(getattr(node, field.name))
-
-
-def _walk_value(value: object) -> Iterator[ast.Node]:
-    if isinstance(value, ast.Node) and is_dataclass(value):
-        yield from _walk(value)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _walk_value(item)

@@ -11,6 +11,7 @@ from tidemill.plan import nodes
 from tidemill.plan.binder.relations import (
     Selected,
     first_columns,
+    note_hint,
     refuse_aggregates,
     rename,
 )
@@ -33,7 +34,7 @@ from tidemill.plan.grouping import (
 )
 from tidemill.plan.nodes import Node, all_inputs
 from tidemill.plan.rules import arrange_from
-from tidemill.plan.scope import Relation, Scope, cast
+from tidemill.plan.scope import Relation, Scope, cast, common_type_of
 from tidemill.sql import ast
 
 
@@ -96,7 +97,7 @@ class Queries(Subqueries):
             self._sort_key(
                 item,
                 None,
-                [(c.name, i) for i, c in zip(all_inputs(node), node.columns, strict=True)],
+                [(c.name, c) for c in all_inputs(node)],
             )
             for item in order
         )
@@ -158,7 +159,7 @@ class Queries(Subqueries):
 
     def _select(self, body: ast.Select, order: tuple[ast.OrderItem, ...]) -> Selected:
         for hint in body.hints:
-            self._note(hint)
+            note_hint(hint, self._catalog)
         node, scope = self._from(body)
         scope = replace(
             scope,
@@ -172,7 +173,7 @@ class Queries(Subqueries):
             try:
                 condition = scope.condition(body.where, "WHERE")
                 refuse_aggregates(condition, "WHERE", body.where)
-                node, predicates = self._where(node, condition, scope, body.where)
+                node, predicates = self._where(node, condition, scope)
             except ScriptError as error:  # the select list is looked at all the same
                 problems = error.diagnostics
         node = arrange_from(node)
@@ -388,18 +389,7 @@ def _aligned(sides: list[Node], names: tuple[str, ...], body: ast.Node) -> list[
 
 
 def _merge(types: list[t.SqlType], body: ast.Node) -> t.SqlType:
-    merged = t.materialized(types[0])
-    for other in types[1:]:
-        common = t.common_type(merged, other)
-        if common is None:
-            raise script_error(
-                "PLAN-019",
-                f"the rows have no common type: {merged.as_nullable} and {other.as_nullable}",
-                body.span,
-                "a CAST may help",
-            )
-        merged = common
-    return merged
+    return common_type_of(types, body.span, "the rows")
 
 
 def _distinct(node: Node) -> Node:

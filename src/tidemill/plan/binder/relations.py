@@ -12,7 +12,6 @@ from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
 from tidemill.functions import TABLE, PythonFunction
 from tidemill.plan import nodes
 from tidemill.plan.expressions import (
-    AggregateCall,
     Call,
     Expr,
     Input,
@@ -22,12 +21,10 @@ from tidemill.plan.expressions import (
     conjunction,
     conjuncts,
     rewrite,
+    shifted,
     walk,
 )
-from tidemill.plan.grouping import (
-    TIME_ATTRIBUTE_HINT,
-    milliseconds,
-)
+from tidemill.plan.grouping import TIME_ATTRIBUTE_HINT, has_aggregates, milliseconds
 from tidemill.plan.nodes import Node, all_inputs
 from tidemill.plan.rules import arrange
 from tidemill.plan.scope import Relation, Scope
@@ -68,6 +65,8 @@ _WINDOW_FORMS = {
     "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
     "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
+# What picks a row of those that a pattern's variable stands for.
+_ROW_FUNCTIONS = ("FIRST", "LAST", "PREV", "NEXT")
 # Hints of Flink that tell a batch job how to join.
 _BATCH_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "MULTI_JOIN")
 
@@ -192,9 +191,6 @@ class Relations:
         functions = self._catalog.within(found).function
         return scan(found, reference.span, duplicates == "true", functions)
 
-    def _note(self, hint: ast.Hint) -> None:
-        note_hint(hint, self._catalog)
-
     def _join(self, join: ast.Join) -> tuple[Node, Scope]:
         left, left_scope = self._relation(join.left)
         kind = {"CROSS": "INNER", "LEFT SEMI": "SEMI", "LEFT ANTI": "ANTI"}.get(
@@ -233,7 +229,7 @@ class Relations:
             span = spans.get(name, join.span)
             reference = ast.QualifiedName(span, (ast.Identifier(span, name),))
             a = left.column(reference)
-            b = _shifted(right.column(reference), len(node.columns))
+            b = shifted(right.column(reference), len(node.columns))
             parts.append(scope.compare("=", a, b, span))
             whole = Call(a.type, "COALESCE", (a, b)) if join.kind == "FULL" else a
             common.append((name, b if join.kind == "RIGHT" else whole))
@@ -376,12 +372,7 @@ class Relations:
         if relation.with_ordinality:
             fields = (*fields, t.Field("ORDINALITY", t.INT.not_null))
         if relation.column_aliases:
-            if len(relation.column_aliases) != len(fields):
-                raise script_error(
-                    "PLAN-055",
-                    f"{len(relation.column_aliases)} names for {len(fields)} columns",
-                    relation.span,
-                )
+            _check_names(relation.column_aliases, len(fields), relation)
             pairs = zip(fields, relation.column_aliases, strict=True)
             fields = tuple(replace(f, name=a.name) for f, a in pairs)
         node = nodes.Correlate(left, kind, name, arguments, fields)
@@ -486,27 +477,20 @@ class Relations:
             *(Relation(v, columns) for v in dict.fromkeys(variables)), *scope.relations
         )
         for _, definition in relation.definitions:
-            self._measure(definition, inside, node, order)
+            self._measure(definition, inside, order)
         fields = [t.Field(p.name, p.type) for p in partition if isinstance(p, Input)]
         for measure in relation.measures:
-            type_ = self._measure(measure.expression, inside, node, order)
+            type_ = self._measure(measure.expression, inside, order)
             fields.append(t.Field(measure.alias.name, type_))
         by = tuple(p.index for p in partition if isinstance(p, Input))
         return nodes.Match(node, by, order, tuple(fields))
 
     @staticmethod
-    def _measure(
-        expression: ast.Expression, scope: Scope, node: Node, order: tuple[SortKey, ...]
-    ) -> t.SqlType:
+    def _measure(expression: ast.Expression, scope: Scope, order: tuple[SortKey, ...]) -> t.SqlType:
         """The type of an expression over the rows of a match: of FIRST(a.x), LAST(a.x) and the like, that of a.x."""
 
         def plain(e: ast.Expression) -> ast.Expression:
-            if isinstance(e, ast.FunctionCall) and str(e.name).upper() in (
-                "FIRST",
-                "LAST",
-                "PREV",
-                "NEXT",
-            ):
+            if isinstance(e, ast.FunctionCall) and str(e.name).upper() in _ROW_FUNCTIONS:
                 return e.arguments[0]
             return e
 
@@ -516,12 +500,7 @@ class Relations:
                 return order[0].expression.type.not_null
             if name == "MATCH_PROCTIME":
                 return t.TimestampLtzType(False, 3, t.TimeAttribute.PROCTIME)
-        return _bind_within(scope, expression, plain).type
-
-
-def _bind_within(scope: Scope, expression: ast.Expression, plain: AstChange) -> Expr:
-    """Bind a measure or a definition: its row functions are replaced by their first argument, wherever they stand."""
-    return scope.bind(_rewritten(expression, plain))
+        return scope.bind(_rewritten(expression, plain)).type
 
 
 def _rewritten(node: ast.Expression, change: AstChange) -> ast.Expression:
@@ -534,7 +513,7 @@ def _rewritten(node: ast.Expression, change: AstChange) -> ast.Expression:
         return replace(
             node, left=_rewritten(node.left, change), right=_rewritten(node.right, change)
         )
-    if isinstance(node, (ast.FunctionCall)):
+    if isinstance(node, ast.FunctionCall):
         return replace(node, arguments=tuple(_rewritten(a, change) for a in node.arguments))
     if isinstance(node, ast.IsTest | ast.Cast):
         return replace(node, operand=_rewritten(node.operand, change))
@@ -659,7 +638,7 @@ def note_hint(hint: ast.Hint, catalog: Catalog) -> None:
 
 
 def refuse_aggregates(condition: Expr, clause: str, place: ast.Node) -> None:
-    if any(isinstance(e, AggregateCall) for e in walk(condition)):
+    if has_aggregates(condition):
         raise script_error(
             "PLAN-056", f"an aggregate cannot stand in {clause}", place.span, "use HAVING"
         )
@@ -672,16 +651,10 @@ def refuse_aggregates(condition: Expr, clause: str, place: ast.Node) -> None:
 def joined(predicate: Expr, width: int) -> Expr:
     """The condition of a join: the row outside is the left side."""
 
-    def change(e: Expr) -> Expr | None:
-        if isinstance(e, OuterInput):
-            return Input(e.type, e.index, e.name)
-        return replace(e, index=e.index + width) if isinstance(e, Input) else None
-
-    return rewrite(predicate, change)
-
-
-def _shifted(expr: Expr, by: int) -> Expr:
-    return rewrite(expr, lambda e: replace(e, index=e.index + by) if isinstance(e, Input) else None)
+    return rewrite(
+        shifted(predicate, width),
+        lambda e: Input(e.type, e.index, e.name) if isinstance(e, OuterInput) else None,
+    )
 
 
 def _side_by_side(left: Scope, right: Scope, width: int) -> Scope:
@@ -692,11 +665,13 @@ def _side_by_side(left: Scope, right: Scope, width: int) -> Scope:
     return replace(left, relations=(*left.relations, *moved), common=())
 
 
+def _check_names(names: tuple[ast.Identifier, ...], columns: int, place: ast.Node) -> None:
+    if names and len(names) != columns:
+        raise script_error("PLAN-055", f"{len(names)} names for {columns} columns", place.span)
+
+
 def rename(node: Node, names: tuple[ast.Identifier, ...], place: ast.Node) -> Node:
-    if names and len(names) != len(node.columns):
-        raise script_error(
-            "PLAN-055", f"{len(names)} names for {len(node.columns)} columns", place.span
-        )
+    _check_names(names, len(node.columns), place)
     return named(node, tuple(n.name for n in names))
 
 

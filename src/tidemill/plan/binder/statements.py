@@ -13,7 +13,6 @@ from tidemill.plan.binder.relations import (
 )
 from tidemill.plan.expressions import (
     Expr,
-    Input,
     Literal,
 )
 from tidemill.plan.nodes import Node
@@ -129,8 +128,7 @@ def _check_order(root: Node, span: Span) -> None:
 
 def _is_proctime(rank: nodes.Rank) -> bool:
     first = rank.order[0].expression.type
-    keeps_one = rank.start == rank.end == 1 and rank.number is None
-    return keeps_one and t.time_attribute(first) is t.TimeAttribute.PROCTIME
+    return rank.keeps_one and t.time_attribute(first) is t.TimeAttribute.PROCTIME
 
 
 def _check_over(node: nodes.Over, place: Span) -> None:
@@ -196,10 +194,8 @@ def _fit(statement: ast.Insert, query: Node, table: Table) -> Node:
     expressions: list[Expr] = []
     for column in writable:
         if column.name in at:
-            field = query.columns[at[column.name]]
-            expressions.append(
-                cast(Input(field.type, at[column.name], field.name), column.type, span)
-            )
+            given_column = nodes.input_of(query, at[column.name])
+            expressions.append(cast(given_column, column.type, span))
         elif column.type.nullable:
             expressions.append(Literal(column.type.as_nullable, None))
         else:
@@ -209,7 +205,4 @@ def _fit(statement: ast.Insert, query: Node, table: Table) -> Node:
                 span,
             )
     written = tuple(c.name for c in writable)
-    same = all(isinstance(e, Input) and e.index == i for i, e in enumerate(expressions))
-    if same and tuple(c.name for c in query.columns) == written:
-        return query
-    return nodes.Project(query, tuple(expressions), written)
+    return nodes.project(query, expressions, written)

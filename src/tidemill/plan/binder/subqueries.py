@@ -63,9 +63,7 @@ class Subqueries(Relations):
             selected.zero,
         )
 
-    def _where(
-        self, node: Node, condition: Expr, scope: Scope, place: ast.Node
-    ) -> tuple[Node, list[Expr]]:
+    def _where(self, node: Node, condition: Expr, scope: Scope) -> tuple[Node, list[Expr]]:
         """Apply a condition; subqueries become joins. Gives the parts that speak of the row outside."""
         width = len(node.columns)
         outside: list[Expr] = []
@@ -80,7 +78,7 @@ class Subqueries(Relations):
                 halves.append((inner, negated))
             elif subqueries:
                 others.append(part)
-            elif any(isinstance(e, OuterInput) for e in walk(part)):
+            elif _reads_outside(part):
                 outside.append(part)
             else:
                 plain.append(part)
@@ -214,7 +212,7 @@ class Subqueries(Relations):
 
     def _refuse_outer(self, computed: Sequence[Placed]) -> None:
         for placed in computed:
-            if any(isinstance(e, OuterInput) for e in walk(placed.expr)):
+            if _reads_outside(placed.expr):
                 raise script_error(
                     "PLAN-025",
                     "a subquery can use columns of the query around it in its WHERE only",

@@ -9,8 +9,8 @@ from enum import Enum
 from functools import cached_property
 from typing import ClassVar
 
-from tidemill.changelog import ALL_CHANGES, ChangelogMode
-from tidemill.plan.expressions import Call, Expr, Input, Literal
+from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
+from tidemill.plan.expressions import Expr, Input, Literal, without_casts
 from tidemill.types import Field
 
 Keys = frozenset[frozenset[int]]
@@ -141,6 +141,18 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Leaf(Node):
+    """A node where rows come from."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        return self
+
+
+@dataclass(frozen=True)
 class Single(Node):
     """A node with one input. Unless it says otherwise, it hands on the input's columns, kinds, keys and windows."""
 
@@ -169,6 +181,23 @@ class Single(Node):
     @property
     def windows(self) -> WindowColumns | None:
         return self.input.windows
+
+
+@dataclass(frozen=True)
+class Appending(Single):
+    """A node that makes rows of its own and never takes one back: it hands on neither keys nor windows."""
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        return INSERT_ONLY
+
+    @property
+    def upsert_keys(self) -> Keys:
+        return NO_KEYS
+
+    @property
+    def windows(self) -> WindowColumns | None:
+        return None
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -226,7 +255,6 @@ def containing(keys: Keys, columns: Iterable[int]) -> Keys:
 
 def literal_number(expr: Expr) -> int | None:
     """The value of a whole number that is written out."""
-    while isinstance(expr, Call) and expr.function == "CAST":
-        expr = expr.arguments[0]
-    value = expr.value if isinstance(expr, Literal) else None
+    plain = without_casts(expr)
+    value = plain.value if isinstance(plain, Literal) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -12,6 +12,7 @@ from tidemill.errors import Span
 from tidemill.plan.expressions import AggregateCall, Frame, Input, SortKey, describe
 from tidemill.plan.nodes.base import (
     NO_KEYS,
+    Appending,
     Keys,
     Node,
     Single,
@@ -125,7 +126,7 @@ class WindowAggregate(Aggregate):
 
 
 @dataclass(frozen=True)
-class GroupWindowAggregate(Single):
+class GroupWindowAggregate(Appending):
     """GROUP BY TUMBLE(ts, …): keys, calls, then what the query asks about the window."""
 
     time: int
@@ -149,18 +150,6 @@ class GroupWindowAggregate(Single):
         if name == "proctime":
             return t.TimestampLtzType(False, 3, t.TimeAttribute.PROCTIME)
         return t.TimestampType(False, 3)
-
-    @property
-    def kinds(self) -> ChangelogMode:
-        return INSERT_ONLY
-
-    @property
-    def upsert_keys(self) -> Keys:
-        return NO_KEYS
-
-    @property
-    def windows(self) -> WindowColumns | None:
-        return None
 
     def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
         return (Updates.BOTH,)
@@ -290,6 +279,11 @@ class Rank(Single):
         return below
 
     @property
+    def keeps_one(self) -> bool:
+        """Whether each partition has one row, and nobody reads its number."""
+        return self.start == self.end == 1 and self.number is None
+
+    @property
     def strategy(self) -> str:
         return _strategy(self.input, self.partition, self.order)
 
@@ -325,16 +319,15 @@ def _asked_by(strategy: str) -> tuple[Updates, ...]:
     return (Updates.BOTH,)
 
 
+# Where a value goes as rows are added.
+_WAYS = {"COUNT": "up", "MAX": "up", "MIN": "down"}
+
+
 def growing(node: Node) -> dict[int, str]:
     """The columns whose value, for one key, only goes up or only down."""
     if isinstance(node, Aggregate) and node.input.kinds.insert_only:
-        found = {}
-        for i, call in enumerate(node.calls):
-            if call.function == "COUNT" or call.function == "MAX":
-                found[len(node.keys) + i] = "up"
-            elif call.function == "MIN":
-                found[len(node.keys) + i] = "down"
-        return found
+        ways = (_WAYS.get(call.function) for call in node.calls)
+        return {len(node.keys) + i: way for i, way in enumerate(ways) if way is not None}
     if isinstance(node, Project):
         below = growing(node.input)
         return {

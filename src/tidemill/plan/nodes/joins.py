@@ -151,15 +151,10 @@ _JOIN_NAMES = {
 
 
 @dataclass(frozen=True)
-class IntervalJoin(Join):
-    """A join of rows whose times are near each other: left_time + lower <= right_time <= left_time + upper."""
+class TimedJoin(Join):
+    """A join that time keeps small: rows are only added, and clocks stay clocks."""
 
     accepts = INSERT_ONLY
-
-    left_time: int
-    right_time: int
-    lower: int
-    upper: int
 
     def _left_type(self, type_: t.SqlType) -> t.SqlType:
         return type_
@@ -170,6 +165,16 @@ class IntervalJoin(Join):
     @property
     def kinds(self) -> ChangelogMode:
         return INSERT_ONLY
+
+
+@dataclass(frozen=True)
+class IntervalJoin(TimedJoin):
+    """A join of rows whose times are near each other: left_time + lower <= right_time <= left_time + upper."""
+
+    left_time: int
+    right_time: int
+    lower: int
+    upper: int
 
     def describe(self) -> str:
         rowtime = t.time_attribute(self.left.columns[self.left_time].type)
@@ -183,27 +188,12 @@ class IntervalJoin(Join):
 
 
 @dataclass(frozen=True)
-class WindowJoin(Join):
+class WindowJoin(TimedJoin):
     """A join of rows of the same window, given when the window closes."""
-
-    accepts = INSERT_ONLY
-
-    def _left_type(self, type_: t.SqlType) -> t.SqlType:
-        return type_
-
-    def _right_type(self, type_: t.SqlType) -> t.SqlType:
-        return type_
-
-    @property
-    def kinds(self) -> ChangelogMode:
-        return INSERT_ONLY
 
     @cached_property
     def windows(self) -> WindowColumns | None:
-        left = self.left.windows
-        if left is None or self.is_half or self.kind in ("RIGHT", "FULL"):
-            return left if self.is_half else None
-        return left
+        return None if self.kind in ("RIGHT", "FULL") else self.left.windows
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from tidemill.errors import Span
 from tidemill.plan.expressions import Call, Expr, Input, SortKey, describe, inputs
 from tidemill.plan.nodes.base import (
     NO_KEYS,
+    Appending,
     Keys,
+    Leaf,
     Node,
     Single,
     Updates,
@@ -26,18 +28,11 @@ from tidemill.types import Field, without_time_precision
 
 
 @dataclass(frozen=True)
-class Scan(Node):
+class Scan(Leaf):
     """Reads columns of a table: physical and metadata ones; computed columns are a Project above."""
 
     table: Table
     names: tuple[str, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return ()
-
-    def with_inputs(self, *inputs: Node) -> Node:
-        return self
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
@@ -69,16 +64,9 @@ class Scan(Node):
 
 
 @dataclass(frozen=True)
-class Values(Node):
+class Values(Leaf):
     rows: tuple[tuple[Expr, ...], ...]
     fields: tuple[Field, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return ()
-
-    def with_inputs(self, *inputs: Node) -> Node:
-        return self
 
     @property
     def columns(self) -> tuple[Field, ...]:
@@ -263,7 +251,7 @@ class Correlate(Single):
 
 
 @dataclass(frozen=True)
-class Match(Single):
+class Match(Appending):
     """MATCH_RECOGNIZE."""
 
     accepts = INSERT_ONLY
@@ -275,18 +263,6 @@ class Match(Single):
     @property
     def columns(self) -> tuple[Field, ...]:
         return self.fields
-
-    @property
-    def kinds(self) -> ChangelogMode:
-        return INSERT_ONLY
-
-    @property
-    def upsert_keys(self) -> Keys:
-        return NO_KEYS
-
-    @property
-    def windows(self) -> WindowColumns | None:
-        return None
 
     def describe(self) -> str:
         by = f"partitionBy=[{listed(self.input, self.partition)}], " if self.partition else ""
