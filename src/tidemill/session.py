@@ -14,6 +14,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class Session:
     """Tables, settings and jobs over one SparkSession.
 
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
-    `master`, `checkpoint`, `bounded`: as on the command line. `settings`: Flink's keys, beating SET.
+    `master`, `checkpoint`, `bounded`, `restart_for`: as on the command line. `settings`: Flink's keys, beating SET.
     `dialect`: whose SQL is written: flink, oceanus, blink or dli; default: found out from each text.
     `python_files`: files and directories where Python functions are looked for, before the script's own directory.
     `output`: where the rows of a top-level SELECT go; default: a table on standard output.
@@ -58,6 +59,7 @@ class Session:
         master: str | None = None,
         checkpoint: str | Path | None = None,
         bounded: bool = False,
+        restart_for: timedelta | None = None,
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         dialect: str | None = None,
@@ -84,6 +86,7 @@ class Session:
             )
         self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
         self._bounded = bounded
+        self._restart_for = restart_for
         self._output = output or TableOutput()
         self._names: set[str] = set()
 
@@ -182,7 +185,9 @@ class Session:
     def start(self, job: Job, name: str) -> RunningJob:
         from tidemill.spark.runner import Runner
 
-        runner = Runner(self.spark, self.checkpoint_root(job), self._output, self._bounded)
+        runner = Runner(
+            self.spark, self.checkpoint_root(job), self._output, self._bounded, self._restart_for
+        )
         running = runner.start(job, self._job_name(job, name))
         self.jobs.append(running)
         return running

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -29,9 +29,10 @@ from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.modes import Modes
 from tidemill.plan.scope import not_yet
-from tidemill.spark.faults import diagnose
+from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering
 from tidemill.spark.progress import as_reports
+from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
 from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
@@ -88,6 +89,12 @@ class RunningJob:
     dropped: Any
     printed: Printed
     spark: SparkSession
+    begin: Callable[[], StreamingQuery]
+    """Starts the query anew, from its checkpoint."""
+    recovery: Recovery
+    _said: list[str] = field(default_factory=list)
+    _is_stopped: bool = False
+    _failed_run: str | None = None
 
     def is_ready(self) -> bool:
         """Whether the start offsets of all its tables are fixed."""
@@ -95,7 +102,37 @@ class RunningJob:
 
     @property
     def is_active(self) -> bool:
-        return bool(self.query.isActive)
+        """Whether it runs, or waits for a broker to come back; looking is what starts it again then."""
+        if self.query.isActive:
+            return True
+        self._recover()
+        return bool(self.query.isActive) or self.recovery.is_waiting
+
+    def _recover(self) -> None:
+        error = None if self._is_stopped else self.query.exception()
+        if error is None:
+            return
+        # Each run of the query fails once; after that it is only a matter of time.
+        if self._failed_run != self.query.runId:
+            self._failed_run = self.query.runId
+            text = str(error)
+            if not is_passing(text) or not self.recovery.fail(self._last_batch()):
+                return
+            known = diagnose(text, self.name)
+            why = known.diagnostics[0].message if known else _first_line(text)
+            self._said.append(f"{self.name}: {why}; it will be started again from its checkpoint")
+        if self.recovery.is_due():
+            self.query = self.begin()
+            self._said.append(f"{self.name}: started again")
+
+    def _last_batch(self) -> int:
+        return max((int(r["batchId"]) for r in self.reports()), default=-1)
+
+    def notices(self) -> list[str]:
+        """What there is to tell the user since the last call."""
+        said = [*self._said, *self.spark._jvm.io.tidemill.Notices.take().splitlines()]
+        self._said.clear()
+        return said
 
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""
@@ -121,10 +158,11 @@ class RunningJob:
 
     def stop(self, patience_seconds: float = 60.0) -> None:
         """Finish the batch that is running, and stop; after `patience_seconds` stop all the same."""
+        self._is_stopped = True
         lifecycle = _lifecycle(self.spark)
         lifecycle.drain(self.checkpoint)
         deadline = time.monotonic() + patience_seconds
-        while self.is_active and time.monotonic() < deadline:
+        while self.query.isActive and time.monotonic() < deadline:
             # Between triggers no batch runs, and one that begins now finds nothing to do.
             if lifecycle.isDrained(self.checkpoint) or not self.query.status["isTriggerActive"]:
                 break
@@ -132,11 +170,13 @@ class RunningJob:
         self.query.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
-        return (
-            bool(self.query.awaitTermination(timeout))
-            if timeout
-            else bool(self.query.awaitTermination())
-        )
+        """Return when the job has ended, or after `timeout` seconds: then False."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.is_active:
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05)
+        return True
 
 
 def _lifecycle(spark: SparkSession) -> Any:
@@ -196,6 +236,29 @@ def check_tables(spark: SparkSession, job: Job) -> None:
                 f" --bootstrap {connector.bootstrap_servers}",
                 table.span,
             )
+    _check_dead_letters(spark, sources)
+
+
+def _check_dead_letters(spark: SparkSession, tables: Sequence[Table]) -> None:
+    """A topic for dead letters must be there before the first one comes, perhaps in the middle of a night."""
+    for table in tables:
+        connector = table.connector
+        assert isinstance(connector, TopicTable)
+        topic = connector.reading.dead_letter_topic
+        if topic is None:
+            continue
+        spec = json.dumps({"properties": dict(connector.properties), "topics": [topic]})
+        found = json.loads(
+            spark._jvm.io.tidemill.kafka.Admin.describeTopics(spec, CONNECT_TIMEOUT_MS)
+        )
+        if found["missing"]:
+            raise job_error(
+                "RUN-002",
+                f"topic '{topic}' for dead letters of table '{table.name}' does not exist at"
+                f" {connector.bootstrap_servers}",
+                f"create it: tidemill topic create {topic} --bootstrap {connector.bootstrap_servers}",
+                table.span,
+            )
 
 
 def _kafka_sources(job: Job) -> list[Table]:
@@ -214,10 +277,11 @@ class Runner:
     output: Output = field(default_factory=TableOutput)
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
+    restart_for: timedelta | None = None
+    """How long to wait for a broker that is away (`--restart-for`); None: as the settings say."""
 
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
-        self._configure(job, checkpoint)
         check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
@@ -229,21 +293,47 @@ class Runner:
             lowering = Lowering(self.spark, modes, max_rows, lambda table: _Counter(table, dropped))
             return lowering.lower(root.input)
 
-        frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         printed = Printed()
-        writer = self._writer(job, frames, printed, dropped)
-        writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
-        if ends_by_itself(job, self.bounded):
-            writer = writer.trigger(availableNow=True)
-        else:
-            interval = job.settings.get("execution.checkpointing.interval")
-            millis = int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
-            writer = writer.trigger(processingTime=f"{millis} milliseconds")
-        _lifecycle(self.spark).begin(checkpoint)
-        query = writer.start()
-        sources = len(_kafka_sources(job))
+
+        def begin() -> StreamingQuery:
+            # Every time: the settings of the session are those of the job that was started last.
+            self._configure(job, checkpoint)
+            frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
+            writer = self._writer(job, frames, printed, dropped)
+            writer = writer.queryName(f"{name}/{job.target}")
+            writer = writer.option("checkpointLocation", checkpoint)
+            if ends_by_itself(job, self.bounded):
+                writer = writer.trigger(availableNow=True)
+            else:
+                interval = job.settings.get("execution.checkpointing.interval")
+                millis = (
+                    int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
+                )
+                writer = writer.trigger(processingTime=f"{millis} milliseconds")
+            _lifecycle(self.spark).begin(checkpoint)
+            return writer.start()
+
+        servers = sorted(
+            {
+                t.connector.bootstrap_servers
+                for t in job.tables
+                if isinstance(t.connector, TopicTable)
+            }
+        )
+        said: list[str] = []
+        recovery = Recovery(Restarts.of(job.settings, self.restart_for), servers, said.append)
         return RunningJob(
-            job, f"{name}/{job.target}", query, checkpoint, sources, dropped, printed, self.spark
+            job,
+            f"{name}/{job.target}",
+            begin(),
+            checkpoint,
+            len(_kafka_sources(job)),
+            dropped,
+            printed,
+            self.spark,
+            begin,
+            recovery,
+            said,
         )
 
     def checkpoint(self, job: Job, name: str) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _METADATA_COLUMNS: dict[str, tuple[str, str]] = {
     "topic": ("topic", "STRING"),
     "headers": ("headers", "MAP<STRING, BINARY>"),
+    "header-list": ("header_list", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
     "timestamp": ("timestamp", "TIMESTAMP"),
 }
 
@@ -179,6 +180,7 @@ def kafka_records(
         ("key", "BINARY"),
         ("value", "BINARY"),
         ("headers", "MAP<STRING, BINARY>"),
+        ("header_list", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
         ("timestamp", "TIMESTAMP"),
     ):
         present = name in records.columns

@@ -42,6 +42,7 @@ from tidemill.tables.options import (
     Option,
     OptionReader,
     OptionType,
+    at_least,
     enum_of,
     split_list,
 )
@@ -88,6 +89,21 @@ class DeliveryGuarantee(Enum):
     EXACTLY_ONCE = "exactly-once"
 
 
+class BadRecords(Enum):
+    """What becomes of a record that its format cannot read."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+class DataLoss(Enum):
+    """What becomes of a job whose records are gone before it has read them."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
 class TransactionNaming(Enum):
     INCREMENTING = "INCREMENTING"
     POOLING = "POOLING"
@@ -116,6 +132,22 @@ class Bounded:
     @property
     def is_bounded(self) -> bool:
         return self.mode is not BoundedMode.UNBOUNDED
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read, where Flink leaves no choice."""
+
+    bad_records: BadRecords | None = None
+    """None: nobody has said, so that a bad record fails the job and `ignore-parse-errors` rules alone, as in Flink."""
+    dead_letter_topic: str | None = None
+    data_loss: DataLoss = DataLoss.FAIL
+    max_rows_per_batch: int | None = None
+    rows_per_second: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.bad_records is BadRecords.DEAD_LETTER) != (self.dead_letter_topic is not None):
+            raise ValueError("dead letters and their topic go together")
 
 
 Projection = tuple[tuple[str, str], ...]
@@ -149,6 +181,7 @@ class TopicTable(Connector):
     delivery_guarantee: DeliveryGuarantee
     transactional_id_prefix: str | None
     transaction_naming: TransactionNaming
+    reading: Reading = Reading()
 
     @property
     def is_bounded(self) -> bool:
@@ -214,6 +247,11 @@ class KafkaTable(TopicTable):
 
 
 _HEADERS = MapType(key=STRING_COLUMN, value=BYTES)
+HEADER_LIST = ArrayType(
+    element=RowType(
+        nullable=False, fields=(Field("key", STRING_COLUMN.not_null), Field("value", BYTES))
+    )
+).not_null
 _TIMESTAMP = TimestampLtzType(precision=3)
 KAFKA_METADATA: MetadataKeys = {
     "topic": MetadataKey(
@@ -226,11 +264,7 @@ KAFKA_METADATA: MetadataKeys = {
         _HEADERS.not_null, _HEADERS, "Headers as a map; of equal keys the last one counts."
     ),
     "header-list": MetadataKey(
-        ArrayType(
-            element=RowType(
-                nullable=False, fields=(Field("key", STRING_COLUMN.not_null), Field("value", BYTES))
-            )
-        ).not_null,
+        HEADER_LIST,
         ArrayType(element=RowType(fields=(Field("key", STRING_COLUMN), Field("value", BYTES)))),
         "Headers in order, equal keys included.",
     ),
@@ -250,13 +284,16 @@ def _parse_topics(text: str) -> tuple[str, ...]:
     topics = split_list(text)
     if not topics:
         raise BadValue("The list of topics is empty.")
-    for topic in topics:
-        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
-            raise BadValue(
-                f"'{topic}' is not a name that Kafka accepts for a topic.",
-                "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
-            )
-    return topics
+    return tuple(map(_parse_topic, topics))
+
+
+def _parse_topic(topic: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
+        raise BadValue(
+            f"'{topic}' is not a name that Kafka accepts for a topic.",
+            "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
+        )
+    return topic
 
 
 # What Python and Java both call malformed, by Python's words for it.
@@ -311,7 +348,11 @@ GROUP_ID = Option(
     TEXT,
     "Consumer group. Without one nothing is committed, and `group-offsets` begins at the earliest offset.",
 )
-PROPERTIES = Option("properties.*", STRING, "Any property of the Kafka client, passed on verbatim.")
+PROPERTIES = Option(
+    "properties.*",
+    STRING,
+    "Any property of the Kafka client, passed on verbatim, but for two slips in `properties.sasl.jaas.config`.",
+)
 FORMAT = Option("format", TEXT, "Format of the record's value; the same as `value.format`.")
 VALUE_FORMAT = Option("value.format", TEXT, "Format of the record's value.")
 KEY_FORMAT = Option("key.format", TEXT, "Format of the record's key; needs `key.fields`.")
@@ -376,6 +417,34 @@ SCAN_PARALLELISM = Option(
     since="4.0",
     pending="one task reads each Kafka partition",
 )
+BAD_RECORDS = Option(
+    "scan.bad-records",
+    enum_of(BadRecords),
+    "What to do with a record whose key or value cannot be read: stop the job, leave the record out, or write it to"
+    " `scan.dead-letter.topic`. Not in Flink.",
+    BadRecords.FAIL,
+)
+DEAD_LETTER_TOPIC = Option(
+    "scan.dead-letter.topic",
+    OptionType("String", _parse_topic),
+    "Where `dead-letter` writes bad records, on the same brokers. Not in Flink.",
+)
+ON_DATA_LOSS = Option(
+    "scan.on-data-loss",
+    enum_of(DataLoss),
+    "What to do when records are gone before they were read: stop the job, or go on with a warning. Not in Flink.",
+    DataLoss.FAIL,
+)
+MAX_ROWS_PER_BATCH = Option(
+    "scan.max-rows-per-batch",
+    at_least(1, LONG),
+    "Most records of this table in one batch; default: `tidemill.batch.max-rows`. Not in Flink.",
+)
+ROWS_PER_SECOND = Option(
+    "scan.rate-limit.rows-per-second",
+    at_least(1, LONG),
+    "Most records that are read in a second, on average. Not in Flink.",
+)
 SINK_PARTITIONER = Option(
     "sink.partitioner",
     STRING,
@@ -427,6 +496,11 @@ SHARED_OPTIONS: tuple[Option[Any], ...] = (
     BOUNDED_TIMESTAMP,
     DISCOVERY_INTERVAL,
     SCAN_PARALLELISM,
+    BAD_RECORDS,
+    DEAD_LETTER_TOPIC,
+    ON_DATA_LOSS,
+    MAX_ROWS_PER_BATCH,
+    ROWS_PER_SECOND,
     SINK_PARALLELISM,
     DELIVERY_GUARANTEE,
     TRANSACTIONAL_ID_PREFIX,
@@ -484,6 +558,8 @@ def read_shared(
     _check_topics(reader)
     bounded = _read_bounded(reader)
     _check_properties(reader, bounded)
+    properties = _client_properties(reader)
+    reading = _read_reading(reader)
     prefix = _read_prefix(declaration, reader, guarantee)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
@@ -497,7 +573,7 @@ def read_shared(
     return {
         "topics": reader.get(TOPIC) or (),
         "topic_pattern": reader.get(TOPIC_PATTERN),
-        "properties": reader.family("properties."),
+        "properties": properties,
         "startup": startup,
         "bounded": bounded,
         "discovery_interval": None
@@ -515,6 +591,7 @@ def read_shared(
         "delivery_guarantee": guarantee,
         "transactional_id_prefix": prefix,
         "transaction_naming": reader.value(TRANSACTION_NAMING),
+        "reading": reading,
     }
 
 
@@ -594,6 +671,78 @@ def _read_bounded(reader: OptionReader) -> Bounded:
     mode = reader.value(BOUNDED_MODE)
     timestamp = reader.get(BOUNDED_TIMESTAMP) if mode is BoundedMode.TIMESTAMP else None
     return Bounded(mode, timestamp, offsets)
+
+
+def _read_reading(reader: OptionReader) -> Reading:
+    bad_records = reader.value(BAD_RECORDS) if reader.has(BAD_RECORDS) else None
+    topic = reader.get(DEAD_LETTER_TOPIC)
+    if bad_records is BadRecords.DEAD_LETTER:
+        if not reader.has(DEAD_LETTER_TOPIC):
+            reader.error(
+                "OPT-022",
+                f"'{DEAD_LETTER_TOPIC.key}' is required where '{BAD_RECORDS.key}' is 'dead-letter'.",
+                reader.value_span(BAD_RECORDS),
+                f"add '{DEAD_LETTER_TOPIC.key}' = '…'",
+            )
+        elif topic is not None and _is_read(reader, topic):
+            reader.error(
+                "OPT-015",
+                f"'{DEAD_LETTER_TOPIC.key}' is a topic that the table reads: a bad record would come back for ever.",
+                reader.value_span(DEAD_LETTER_TOPIC),
+                "give dead letters a topic of their own",
+            )
+    elif reader.has(DEAD_LETTER_TOPIC):
+        reader.warn(
+            "OPT-016",
+            f"option '{DEAD_LETTER_TOPIC.key}' has no effect: '{BAD_RECORDS.key}' is not 'dead-letter'",
+            reader.key_span(DEAD_LETTER_TOPIC),
+            f"set '{BAD_RECORDS.key}' to 'dead-letter'",
+        )
+        topic = None
+    if bad_records is BadRecords.DEAD_LETTER and topic is None:
+        bad_records = None  # told above
+    return Reading(
+        bad_records,
+        topic,
+        reader.value(ON_DATA_LOSS),
+        reader.get(MAX_ROWS_PER_BATCH),
+        reader.get(ROWS_PER_SECOND),
+    )
+
+
+def _is_read(reader: OptionReader, topic: str) -> bool:
+    """Whether the table reads the topic, as far as a pattern of Java's can be judged here."""
+    pattern = reader.get(TOPIC_PATTERN)
+    if pattern is None:
+        return topic in (reader.get(TOPIC) or ())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.fullmatch(pattern, topic) is not None
+    except re.error:
+        return False
+
+
+_JAAS = "sasl.jaas.config"
+_SHADED = "org.apache.flink.kafka.shaded."
+
+
+def _client_properties(reader: OptionReader) -> Mapping[str, str]:
+    """The Kafka client's properties, verbatim but for two repairs without which it refuses a JAAS line."""
+    properties = dict(reader.family("properties."))
+    line = properties.get(_JAAS, "")
+    repairs = []
+    if '\\"' in line:
+        line = line.replace('\\"', '"')
+        repairs.append('\\" is read as "')
+    if _SHADED in line:
+        line = line.replace(_SHADED, "")
+        repairs.append(f"the login module loses its prefix '{_SHADED}'")
+    if repairs:
+        properties[_JAAS] = line
+        key = f"properties.{_JAAS}"
+        reader.notice("OPT-029", f"in '{key}' {' and '.join(repairs)}", reader.key_span(key))
+    return properties
 
 
 def _check_properties(reader: OptionReader, bounded: Bounded) -> None:

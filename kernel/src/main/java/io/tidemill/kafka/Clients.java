@@ -1,6 +1,7 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import io.tidemill.Notices;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.Map;
@@ -74,6 +75,9 @@ final class Clients {
       SourceSpec spec, String role, int fetchBytes, boolean keys, boolean values) {
     Map<String, Object> config = new HashMap<>(CONSUMER_DEFAULTS);
     config.put("max.partition.fetch.bytes", Integer.toString(fetchBytes));
+    if (spec.defaultGroup() != null) {
+      config.put("group.id", spec.defaultGroup());
+    }
     config.putAll(spec.properties());
     config.put("client.id", clientId(spec.properties(), spec.table(), role));
     config.put("enable.auto.commit", "false");
@@ -113,6 +117,13 @@ final class Clients {
   private static String clientId(Map<String, String> properties, String table, String role) {
     String prefix = properties.getOrDefault("client.id", "tidemill-" + table);
     return prefix + "-" + role;
+  }
+
+  /** Tells the user that a broker is away and that it is waited for. */
+  static void sayAway(Map<String, String> properties) {
+    String servers = properties.get("bootstrap.servers");
+    Notices.sayOnceAMinute(
+        "away " + servers, "no answer from the broker at " + servers + "; waiting for it");
   }
 
   /** How long to wait for a broker: the user's word, else two minutes. */

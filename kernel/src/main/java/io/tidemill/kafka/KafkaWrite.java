@@ -26,11 +26,23 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
           "key", DataTypes.BinaryType,
           "value", DataTypes.BinaryType,
           "headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.BinaryType, true),
+          "header_list",
+              DataTypes.createArrayType(
+                  new StructType()
+                      .add("key", DataTypes.StringType)
+                      .add("value", DataTypes.BinaryType)),
           "timestamp", DataTypes.TimestampType);
 
   /** Where in a row each column is; -1 if the query does not have it. */
   record Layout(
-      int sink, int topic, int partition, int key, int value, int headers, int timestamp)
+      int sink,
+      int topic,
+      int partition,
+      int key,
+      int value,
+      int headers,
+      int headerList,
+      int timestamp)
       implements Serializable {
 
     static Layout of(StructType schema) {
@@ -52,6 +64,7 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
           at(schema, "key"),
           at(schema, "value"),
           at(schema, "headers"),
+          at(schema, "header_list"),
           at(schema, "timestamp"));
     }
 

@@ -111,6 +111,9 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   }
 
   private List<Header> headers(InternalRow row) {
+    if (!isNull(row, layout.headerList())) {
+      return headerList(row.getArray(layout.headerList()));
+    }
     if (isNull(row, layout.headers())) {
       return null;
     }
@@ -121,6 +124,19 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     for (int i = 0; i < map.numElements(); i++) {
       byte[] value = values.isNullAt(i) ? null : values.getBinary(i);
       headers.add(new RecordHeader(keys.getUTF8String(i).toString(), value));
+    }
+    return headers;
+  }
+
+  /** As they stand, equal keys included; Kafka knows no header without a key. */
+  private static List<Header> headerList(ArrayData list) {
+    List<Header> headers = new ArrayList<>(list.numElements());
+    for (int i = 0; i < list.numElements(); i++) {
+      InternalRow entry = list.isNullAt(i) ? null : list.getStruct(i, 2);
+      if (entry != null && !entry.isNullAt(0)) {
+        byte[] value = entry.isNullAt(1) ? null : entry.getBinary(1);
+        headers.add(new RecordHeader(entry.getUTF8String(0).toString(), value));
+      }
     }
     return headers;
   }

@@ -1,0 +1,152 @@
+"""How a Kafka table is read: records that are bad, headers in order, rates and limits."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from world import World
+
+from tidemill.broker.records import Record
+from tidemill.errors import JobError
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+GOOD, TORN, WRONG = b'{"id": 1, "n": 10}', b'{"id": 2, "n"', b'{"id": 3, "n": "ten"}'
+HEADERS = (("a", b"1"), ("b", None), ("a", b"2"))
+
+
+def copy(world: World, source: str, target: str, **options: str) -> str:
+    return f"""
+    CREATE TABLE src (id INT, n INT) {world.kafka(source, **options)};
+    CREATE TABLE dst (id INT, n INT) {world.kafka(target)};
+    INSERT INTO dst SELECT id, n FROM src;
+    """
+
+
+def test_a_bad_record_is_left_out_and_counted(world: World) -> None:
+    source, target = world.create(GOOD, TORN, WRONG, hint="skip"), world.create()
+    world.run(copy(world, source, target, scan_bad__records="skip"))
+    assert world.values(target) == [{"id": 1, "n": 10}]
+    assert world.losses == {"src: bad record": 2}
+
+
+def test_dead_letters_keep_the_record_and_say_where_it_came_from(world: World) -> None:
+    source, target, letters = world.create(hint="in"), world.create(), world.create(hint="dead")
+    world.produce(
+        source,
+        GOOD,
+        Record(TORN, b"k\xff", headers=HEADERS, timestamp_ms=1234),
+        Record(WRONG),
+        GOOD,
+    )
+    script = copy(
+        world,
+        source,
+        target,
+        scan_bad__records="dead-letter",
+        scan_dead__letter_topic=letters,
+    )
+    world.run(script, keep=True)
+    assert world.values(target) == [{"id": 1, "n": 10}] * 2
+    assert world.losses == {"src: bad record, in the dead-letter topic": 2}
+    torn, wrong = world.records(letters)
+    assert (torn.key, torn.value) == (b"k\xff", TORN)
+    assert list(torn.headers)[:3] == list(HEADERS)
+    assert list(torn.headers)[3:8] == [
+        ("tidemill.topic", source.encode()),
+        ("tidemill.partition", b"0"),
+        ("tidemill.offset", b"1"),
+        ("tidemill.timestamp", b"1234"),
+        ("tidemill.table", b"src"),
+    ]
+    name, error = list(torn.headers)[8]
+    assert (name, error.startswith(b"cannot be read as json: ")) == ("tidemill.error", True)
+    assert (wrong.key, wrong.value) == (None, WRONG)
+    assert b"field 'n'" in dict(wrong.headers)["tidemill.error"]
+    # What is committed is not written again.
+    world.produce(source, TORN)
+    world.run(script, keep=True)
+    assert [r.value for r in world.records(letters)] == [TORN, WRONG, TORN]
+
+
+def test_dead_letters_of_an_aggregate_and_of_a_key(world: World) -> None:
+    source, target, letters = world.create(hint="in"), world.create(), world.create(hint="dead")
+    world.produce(source, Record(b'{"n": 1}', b'{"k": 1}'), Record(b'{"n": 1}', b"}"))
+    world.produce(source, Record(b"]", b"}"), Record(b'{"n": 2}', b'{"k": 1}'))
+    options = {
+        "key_format": "json",
+        "key_fields": "k",
+        "value_fields__include": "EXCEPT_KEY",
+        "scan_bad__records": "dead-letter",
+        "scan_dead__letter_topic": letters,
+    }
+    world.run(f"""
+    CREATE TABLE src (k INT, n INT) {world.kafka(source, **options)};
+    CREATE TABLE dst (k INT, total INT, PRIMARY KEY (k) NOT ENFORCED) {world.upsert(target)};
+    INSERT INTO dst SELECT k, SUM(n) FROM src WHERE n > 0 GROUP BY k;
+    """)
+    assert world.table(target) == {'{"k":1}': {"k": 1, "total": 3}}
+    by_key, both = world.records(letters)
+    assert (by_key.key, by_key.value) == (b"}", b'{"n": 1}')
+    assert dict(both.headers)["tidemill.error"].count(b"cannot be read as json") == 2
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_ignored_errors_rule_fields_and_the_policy_documents(world: World, policy: str) -> None:
+    source, target = world.create(GOOD, WRONG, TORN, hint="both"), world.create()
+    script = copy(
+        world, source, target, scan_bad__records=policy, json_ignore__parse__errors="true"
+    )
+    if policy == "fail":
+        with pytest.raises(JobError, match="offset 2"):
+            world.run(script)
+    else:
+        world.run(script)
+        assert world.values(target) == [{"id": 1, "n": 10}, {"id": 3, "n": None}]
+        assert world.losses == {"src: bad record": 1}
+
+
+def test_a_topic_for_dead_letters_must_exist(world: World) -> None:
+    source, target = world.create(GOOD, hint="in"), world.create()
+    options = {"scan_bad__records": "dead-letter", "scan_dead__letter_topic": "nowhere"}
+    with pytest.raises(JobError, match="topic 'nowhere' for dead letters of table 'src'"):
+        world.run(copy(world, source, target, **options))
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("1700000000000", "TO_TIMESTAMP_LTZ(at, 3)"),
+        ("1700000000", "TO_TIMESTAMP_LTZ(at, 0)"),
+        ('"2020-01-01T00:00:00"', "timestamp-format.standard' = 'ISO-8601'"),
+    ],
+)
+def test_a_time_in_another_form_has_a_hint(world: World, value: str, hint: str) -> None:
+    source = world.create(f'{{"at": {value}}}', hint="time")
+    with pytest.raises(JobError) as caught:
+        world.run(f"CREATE TABLE src (`at` TIMESTAMP(3)) {world.kafka(source)}; SELECT * FROM src;")
+    assert hint in (caught.value.diagnostics[0].hint or "")
+
+
+def test_headers_in_order_both_ways(world: World) -> None:
+    source, target = world.create(hint="in"), world.create()
+
+    world.produce(source, Record(b'{"id": 1}', headers=HEADERS), Record(b'{"id": 2}'))
+    columns = "id INT, h ARRAY<ROW<`key` STRING, `value` BYTES>> METADATA FROM 'header-list'"
+    world.run(f"""
+    CREATE TABLE src ({columns}) {world.kafka(source)};
+    CREATE TABLE dst ({columns}) {world.kafka(target)};
+    INSERT INTO dst SELECT id, h FROM src;
+    """)
+    assert [list(r.headers) for r in world.records(target)] == [list(HEADERS), []]
+
+
+def test_a_table_may_limit_its_batches_and_its_rate(world: World) -> None:
+    source, target = world.create(*[GOOD] * 40, hint="slow"), world.create()
+    options = {"scan_max__rows__per__batch": "7", "scan_rate__limit_rows__per__second": "20"}
+    before = time.monotonic()
+    world.run(copy(world, source, target, **options))
+    assert len(world.values(target)) == 40
+    # A second's rows are free at the start, the other 20 take a second.
+    assert time.monotonic() - before > 1
