@@ -210,13 +210,6 @@ def test_changes_that_tables_give_and_take(
             "format 'csv'",
         ),
         (
-            "id BIGINT",
-            "'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',"
-            " 'sink.transactional-id-prefix' = 'p'",
-            None,
-            "exactly-once delivery",
-        ),
-        (
             "id BIGINT, h ARRAY<ROW<k STRING, v BYTES>> METADATA FROM 'header-list' VIRTUAL",
             "'format' = 'json'",
             "metadata 'header-list'",

@@ -1,7 +1,7 @@
 """Jobs: a plan becomes a streaming query with a checkpoint, is watched, and ends.
 
 In: a `Job` and where its checkpoint lives. Out: a `RunningJob`. Law: a job's checkpoint says for which zone it was made
-and keeps it; whatever stops a query is told as a diagnostic, or as a fault of ours with its whole text.
+and keeps it, and gives the job an id that no other has; whatever stops a query is told as a diagnostic, or as a fault of ours with its whole text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -217,7 +218,7 @@ class Runner:
 
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
-        self._configure(job, checkpoint)
+        job_id = self._configure(job, checkpoint)
         check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
@@ -231,7 +232,7 @@ class Runner:
 
         frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         printed = Printed()
-        writer = self._writer(job, frames, printed, dropped)
+        writer = self._writer(job, job_id, frames, printed, dropped)
         writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
         if ends_by_itself(job, self.bounded):
             writer = writer.trigger(availableNow=True)
@@ -260,7 +261,8 @@ class Runner:
             root = Path(root).resolve().as_uri()
         return f"{root.rstrip('/')}/{name}/{job.target}"
 
-    def _configure(self, job: Job, checkpoint: str) -> None:
+    def _configure(self, job: Job, checkpoint: str) -> str:
+        """Settle what stays the same in all runs from this checkpoint; the id of the job."""
         zone = str(job.settings.get("table.local-time-zone") or machine_zone())
         stored = self._stored(checkpoint)
         if stored.get("time_zone", zone) != zone:
@@ -270,12 +272,14 @@ class Runner:
                 "set the old zone, or start with another --checkpoint",
                 job.span,
             )
-        if not stored:
-            self._store(checkpoint, {"time_zone": zone})
+        facts = {"time_zone": zone, "job": stored.get("job") or uuid.uuid4().hex[:16]}
+        if facts != stored:
+            self._store(checkpoint, facts)
         parallelism = job.settings.get("parallelism.default")
         cores = self.spark.sparkContext.defaultParallelism
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
+        return str(facts["job"])
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""
@@ -301,7 +305,9 @@ class Runner:
         path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
-    def _writer(self, job: Job, frames: list[DataFrame], printed: Printed, dropped: Any) -> Any:
+    def _writer(
+        self, job: Job, job_id: str, frames: list[DataFrame], printed: Printed, dropped: Any
+    ) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
@@ -313,7 +319,7 @@ class Runner:
             whole = records[0]
             for part in records[1:]:
                 whole = whole.unionAll(part)
-            spec = kafka_sink_spec([s.table for s in sinks])
+            spec = kafka_sink_spec([s.table for s in sinks], job_id)
             return whole.writeStream.format("tidemill-kafka").option("spec", spec)
         if len(job.roots) > 1:
             raise not_yet("a STATEMENT SET whose sinks are not all Kafka tables", job.span)

@@ -186,7 +186,8 @@ def kafka_records(
     return records.select(*columns)
 
 
-def kafka_sink_spec(tables: Sequence[Table]) -> str:
+def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
+    """Where the kernel writes, for each sink; `job` tells the job from all others, run after run."""
     sinks = []
     for table in tables:
         connector = table.connector
@@ -197,9 +198,11 @@ def kafka_sink_spec(tables: Sequence[Table]) -> str:
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
+                "transactionalIdPrefix": connector.transactional_id_prefix
+                or f"tidemill-{job}-{table.name}",
             }
         )
-    return json.dumps({"sinks": sinks})
+    return json.dumps({"job": job, "sinks": sinks})
 
 
 # --- rows as text --------------------------------------------------------------------------------

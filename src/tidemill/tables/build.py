@@ -234,8 +234,6 @@ def why_not_runnable(table: Table, *, written: bool) -> str | None:
     columns = table.schema.writable if written else table.schema.columns
     if any(isinstance(c, Metadata) and c.key == "header-list" for c in columns):
         return "metadata 'header-list'"
-    if written and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-        return "exactly-once delivery"
     if not written and isinstance(connector, UpsertKafkaTable):
         return "upsert-kafka source"
     return None

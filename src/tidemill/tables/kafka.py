@@ -404,7 +404,7 @@ SINK_SEMANTIC = Option(
 TRANSACTIONAL_ID_PREFIX = Option(
     "sink.transactional-id-prefix",
     OptionType("String", _parse_prefix),
-    "Prefix of the transactional ids of an exactly-once sink.",
+    "Prefix of the transactional ids of an exactly-once sink; without it `tidemill-<job>-<table>`.",
 )
 TRANSACTION_NAMING = Option(
     "sink.transaction-naming-strategy",
@@ -484,7 +484,6 @@ def read_shared(
     _check_topics(reader)
     bounded = _read_bounded(reader)
     _check_properties(reader, bounded)
-    prefix = _read_prefix(declaration, reader, guarantee)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
     for chosen, columns in ((key, key_columns), (value, value_columns)):
@@ -513,7 +512,7 @@ def read_shared(
         "value_columns": value_columns,
         "sink_parallelism": reader.get(SINK_PARALLELISM),
         "delivery_guarantee": guarantee,
-        "transactional_id_prefix": prefix,
+        "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
         "transaction_naming": reader.value(TRANSACTION_NAMING),
     }
 
@@ -622,23 +621,6 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
                 f"option '{key}' has no effect: Tidemill sets this property itself",
                 reader.key_span(key),
             )
-
-
-def _read_prefix(
-    declaration: Declaration, reader: OptionReader, guarantee: DeliveryGuarantee
-) -> str | None:
-    prefix = reader.get(TRANSACTIONAL_ID_PREFIX)
-    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE or reader.has(TRANSACTIONAL_ID_PREFIX):
-        return prefix
-    if reader.has(SINK_SEMANTIC):  # the old option knew no prefix, so one is made
-        return f"tidemill-{declaration.name}"
-    reader.error(  # V12
-        "OPT-043",
-        "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
-        reader.value_span(DELIVERY_GUARANTEE),
-        "add 'sink.transactional-id-prefix' = '…'",
-    )
-    return None
 
 
 def _project(

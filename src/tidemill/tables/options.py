@@ -67,7 +67,6 @@ CODES: Mapping[str, str] = {
     "OPT-037": "upsert-kafka needs a PRIMARY KEY",
     "OPT-040": "round-robin needs records without a key",
     "OPT-041": "unknown sink partitioner",
-    "OPT-043": "exactly-once needs a transactional id prefix",
     "OPT-044": "sink buffering needs both of its options",
     "OPT-045": "changes for a fixed number of writers need a PRIMARY KEY",
     "OPT-050": "unknown metadata key",

@@ -32,6 +32,13 @@ final class Delivery implements Callback {
     return failure.get() == null ? null : failure.getAndSet(null);
   }
 
+  void check() {
+    Fault failed = takeFailure();
+    if (failed != null) {
+      throw failed;
+    }
+  }
+
   static Throwable fault(SinkSpec.Target target, String topic, Exception e) {
     if (e instanceof Fault || e instanceof InterruptException) {
       return e;
