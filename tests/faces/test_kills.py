@@ -142,7 +142,9 @@ class Trial:
         more = range(self.rows, self.rows + count)
         lines = (json.dumps({"k": n % KEYS, "n": n}) for n in more)
         produce(
-            self.broker.bootstrap, f"{self.name}-in", *({"key": str(n % KEYS), "value": line} for n, line in zip(more, lines, strict=True))
+            self.broker.bootstrap,
+            f"{self.name}-in",
+            *({"key": str(n % KEYS), "value": line} for n, line in zip(more, lines, strict=True)),
         )
         self.rows += count
 

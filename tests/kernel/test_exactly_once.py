@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.kafka import consume
 from kernel_jobs import Job, JobFailed, Topic, finish
+
+from harness.kafka import consume
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -43,10 +44,11 @@ def sink(job: str, *topics: Topic, prefix: str = "p", **properties: str) -> str:
 
 @pytest.fixture
 def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
-    """Starts a query that writes 0, 1, 2 … from two tasks, up to `count` or without end."""
-    from pyspark.sql import functions as F
+    """Starts a query that writes 0, 1, 2 … from two tasks, up to `count` or without end.
 
-    from tidemill.spark.arrow import map_in_arrow
+    `breaks_at` is a task that fails when most of its rows are through.
+    """
+    from pyspark.sql import functions as F
 
     started: list[Any] = []
 
@@ -56,7 +58,7 @@ def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
         count: int | None,
         size: int = 0,
         sinks: int = 1,
-        through: Any = None,
+        breaks_at: int | None = None,
         per_batch: int = 300,
     ) -> Job:
         datagen = {"rowsPerSecond": 100_000 if count else 200, "maxRowsPerBatch": per_batch}
@@ -64,9 +66,12 @@ def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
             datagen["numberOfRows"] = count
         frame = spark.readStream.format("tidemill-datagen").option("spec", json.dumps(datagen))
         text = F.rpad(F.col("id").cast("string"), max(size, 20), " ").cast("binary")
-        frame = frame.load().repartition(2, "id").select(text.alias("value"))
-        if through is not None:
-            frame = map_in_arrow(frame, through, frame.schema)
+        broken = F.expr(
+            f"IF(id > 700 AND spark_partition_id() = {-1 if breaks_at is None else breaks_at},"
+            " raise_error('broken on purpose'), NULL)"
+        )
+        frame = frame.load().repartition(2, "id")
+        frame = frame.select(F.coalesce(broken.cast("binary"), text).alias("value"))
         whole = frame.withColumn("sink", F.lit(0))
         for i in range(1, sinks):
             whole = whole.unionAll(frame.withColumn("sink", F.lit(i)))
@@ -93,23 +98,6 @@ def forget_last_commit(checkpoint: Path) -> None:
     last = max(commits, key=lambda p: int(p.name))
     last.unlink()
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-
-
-def breaks(flag: str, at: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Passes rows on, and fails in one of the two tasks after its rows while a file is there."""
-
-    # Nested, because a worker cannot import this module.
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        import os
-
-        from pyspark import TaskContext
-
-        yield from batches
-        task = TaskContext.get()
-        if task is not None and task.partitionId() == at and os.path.exists(flag):
-            raise RuntimeError("broken on purpose")
-
-    return run
 
 
 # -- a batch again -----------------------------------------------------------------------------
@@ -146,17 +134,14 @@ def test_a_batch_that_was_written_in_part_is_completed(
     numbers: Callable[..., Job], make_topic: Make, tmp_path: Path, at: int, size: int
 ) -> None:
     topic = make_topic(partitions=2)
-    flag = tmp_path / "flag"
     spec = sink("job", topic)
-    rows = {"count": 800, "size": size, "through": breaks(str(flag), at), "per_batch": 800}
-    flag.touch()
+    rows = {"count": 800, "size": size, "per_batch": 800}
     with pytest.raises(JobFailed, match="broken on purpose"):
-        finish(numbers(spec, tmp_path / "checkpoint", **rows))
+        finish(numbers(spec, tmp_path, breaks_at=at, **rows))
     seen = committed(topic)
     assert max(Counter(seen).values(), default=1) == 1
     assert len(seen) < 800
-    flag.unlink()
-    finish(numbers(spec, tmp_path / "checkpoint", **rows))
+    finish(numbers(spec, tmp_path, **rows))
     assert committed(topic) == list(range(800))
 
 
@@ -226,7 +211,7 @@ def test_a_record_that_the_broker_refuses_is_named_and_nothing_is_visible(
 ) -> None:
     topic = make_topic(max_message_bytes="1000")
     with pytest.raises(JobFailed) as failed:
-        finish(numbers(sink("job", topic), tmp_path, 10, size=5000))
+        finish(numbers(sink("job", topic), tmp_path, 1, size=5000))
     assert failed.value.fault["code"] == "RUN-006"
     assert topic.name in failed.value.fault["message"]
     assert committed(topic) == []

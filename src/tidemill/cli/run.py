@@ -173,6 +173,9 @@ class _Watch:
         for job in self.jobs:
             progress = self._progress.setdefault(job.name, Progress())
             progress.add(job.reports())
+            for line in job.notices():
+                self._clear()
+                say(line)
             if job.name not in self.failed and not job.is_active:
                 failure = job.failure()
                 if failure is not None:

@@ -1,7 +1,8 @@
 """Jobs: a plan becomes a streaming query with a checkpoint, is watched, and ends.
 
 In: a `Job` and where its checkpoint lives. Out: a `RunningJob`. Law: a job's checkpoint says for which zone it was made
-and keeps it, and gives the job an id that no other has; whatever stops a query is told as a diagnostic, or as a fault of ours with its whole text.
+and keeps it, and gives the job an id that no other has; whatever stops a query is told as a diagnostic, or as a fault
+of ours with its whole text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +40,7 @@ from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
@@ -89,6 +91,7 @@ class RunningJob:
     dropped: Any
     printed: Printed
     spark: SparkSession
+    _said: list[str] = field(default_factory=list)
 
     def is_ready(self) -> bool:
         """Whether the start offsets of all its tables are fixed."""
@@ -97,6 +100,12 @@ class RunningJob:
     @property
     def is_active(self) -> bool:
         return bool(self.query.isActive)
+
+    def notices(self) -> list[str]:
+        """What there is to tell the user since the last call."""
+        said = list(self._said)
+        self._said.clear()
+        return said
 
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""
@@ -161,30 +170,21 @@ def _first_line(text: str) -> str:
 # --- before a job starts -------------------------------------------------------------------------
 
 
-def check_tables(spark: SparkSession, job: Job) -> None:
-    """Reach the brokers and find the source topics, so that a slip is told before anything runs."""
+def check_tables(spark: SparkSession, job: Job) -> list[str]:
+    """Reach the brokers and find the topics, so that a slip is told before anything runs; what there is to tell."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
-    sources = _kafka_sources(job)
     # Sources first: a topic that is written as well must exist all the same.
-    for table in [*sources, *job.sinks]:
+    for table in _kafka_sources(job):
         connector = table.connector
-        if not isinstance(connector, TopicTable):
-            continue
+        assert isinstance(connector, TopicTable)
         key = (connector.bootstrap_servers, connector.topics, connector.topic_pattern)
         if key in seen:
             continue
         seen.add(key)
-        spec = json.dumps(topics_spec(connector))
-        try:
-            found = json.loads(admin.describeTopics(spec, CONNECT_TIMEOUT_MS))
-        except Exception as error:
-            known = diagnose(str(error), table.name, table.span)
-            if known is None:
-                raise
-            raise known from None
+        found = _ask(admin.describeTopics, topics_spec(connector), table)
         missing = found["missing"]
-        if table in sources and (missing or not found["topics"]):
+        if missing or not found["topics"]:
             what = (
                 f"topic '{missing[0]}'"
                 if missing
@@ -197,6 +197,68 @@ def check_tables(spark: SparkSession, job: Job) -> None:
                 f" --bootstrap {connector.bootstrap_servers}",
                 table.span,
             )
+
+    told: list[str] = []
+    targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
+    for table in targets.values():
+        told += _check_target(admin, table)
+    return told
+
+
+def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    try:
+        return dict(json.loads(question(json.dumps(spec), CONNECT_TIMEOUT_MS)))
+    except Exception as error:
+        known = diagnose(str(error), table.name, table.span)
+        if known is None:
+            raise
+        raise known from None
+
+
+def _check_target(admin: Any, table: Table) -> list[str]:
+    """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    found = _ask(admin.describeTargets, topics_spec(connector), table)
+    told = []
+    if isinstance(connector, UpsertKafkaTable):
+        told += [
+            f"topic '{topic}' of upsert table '{table.name}' is not compacted: set its cleanup.policy to compact,"
+            " or old changes pile up and expire"
+            for topic in found["topics"]
+            if topic not in found["compacted"]
+        ]
+    properties = dict(connector.properties)
+    for topic in found["missing"]:
+        shape = connector.new_topic
+        if shape is not None:
+            policy = shape.cleanup_policy
+            wanted = {
+                "partitions": shape.partitions,
+                "replicas": shape.replication_factor,
+                "configs": {"cleanup.policy": policy} if policy else {},
+            }
+            spec = {"properties": properties, "topics": {topic: wanted}}
+            _ask(lambda text, _: str(admin.createTopics(text)), spec, table)
+            told.append(f"topic '{topic}' of table '{table.name}' created")
+            continue
+        refused = properties.get("allow.auto.create.topics", "").lower() == "false"
+        if refused or found["createsTopics"] is False:
+            compact = " --config cleanup.policy=compact"
+            raise job_error(
+                "RUN-002",
+                f"topic '{topic}' of table '{table.name}' does not exist at {connector.bootstrap_servers}"
+                + ("" if refused else ", and the broker does not create topics by itself"),
+                f"create it: tidemill topic create {topic}"
+                f"{compact if isinstance(connector, UpsertKafkaTable) else ''}"
+                f" --bootstrap {connector.bootstrap_servers},"
+                " or let the job do it: 'sink.create-topic.partitions' = '…'",
+                table.span,
+            )
+        told.append(
+            f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
+        )
+    return told
 
 
 def _kafka_sources(job: Job) -> list[Table]:
@@ -219,7 +281,7 @@ class Runner:
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
         job_id = self._configure(job, checkpoint)
-        check_tables(self.spark, job)
+        told = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
@@ -244,7 +306,15 @@ class Runner:
         query = writer.start()
         sources = len(_kafka_sources(job))
         return RunningJob(
-            job, f"{name}/{job.target}", query, checkpoint, sources, dropped, printed, self.spark
+            job,
+            f"{name}/{job.target}",
+            query,
+            checkpoint,
+            sources,
+            dropped,
+            printed,
+            self.spark,
+            _said=told,
         )
 
     def checkpoint(self, job: Job, name: str) -> str:

@@ -26,7 +26,7 @@ from tidemill.spark.faults import RecordFault
 from tidemill.spark.lower import with_kind
 from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
 
@@ -172,7 +172,7 @@ def kafka_records(
             *(prepared.schema[n] for n in names),
         ]
     )
-    records = map_in_arrow(prepared, encode, output)
+    records = map_in_arrow(_to_writers(prepared, table, place), encode, output)
     columns = [f.lit(index).alias("sink")]
     for name, ddl in (
         ("topic", "STRING"),
@@ -184,6 +184,20 @@ def kafka_records(
         present = name in records.columns
         columns.append((f.col(name) if present else f.expr(f"CAST(NULL AS {ddl})")).alias(name))
     return records.select(*columns)
+
+
+def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> DataFrame:
+    """`sink.parallelism`: rows of a key go to one writer, in their order; rows without a key are spread."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    if connector.sink_parallelism is None:
+        return frame
+    key = [name for name, _ in connector.key_columns] or list(table.schema.primary_key)
+    # A replayed batch must find the same ways again, so that rows without a key go by all that Spark can hash.
+    columns = [place[name] for name in key] or [
+        c.name for c in frame.schema if "map<" not in c.dataType.simpleString()
+    ]
+    return frame.repartition(connector.sink_parallelism, *columns)
 
 
 def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
@@ -200,9 +214,25 @@ def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
                 "guarantee": connector.delivery_guarantee.value,
                 "transactionalIdPrefix": connector.transactional_id_prefix
                 or f"tidemill-{job}-{table.name}",
+                "partitioner": _partitioner(connector),
+                "buffer": _buffer(connector),
             }
         )
     return json.dumps({"job": job, "sinks": sinks})
+
+
+def _partitioner(connector: TopicTable) -> str:
+    """`round-robin` is Flink's word for leaving it to the client, as `default` does."""
+    fixed = isinstance(connector, KafkaTable) and connector.partitioner == "fixed"
+    return "fixed" if fixed else "default"
+
+
+def _buffer(connector: TopicTable) -> dict[str, int] | None:
+    flush = connector.buffer_flush if isinstance(connector, UpsertKafkaTable) else None
+    if flush is None:
+        return None
+    millis = int(flush.interval.total_seconds() * 1000)
+    return {"maxRows": flush.max_rows, "intervalMs": millis}
 
 
 # --- rows as text --------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tidemill.tables.connector import (
     Declaration,
 )
 from tidemill.tables.formats import value_metadata
-from tidemill.tables.kafka import KAFKA, DeliveryGuarantee, StartupMode, TopicTable
+from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
 from tidemill.tables.options import OptionReader, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA, UpsertKafkaTable

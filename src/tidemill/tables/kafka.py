@@ -33,6 +33,7 @@ from tidemill.tables.formats import (
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     DURATION,
+    INTEGER,
     LONG,
     PARALLELISM,
     STRING,
@@ -42,7 +43,9 @@ from tidemill.tables.options import (
     Option,
     OptionReader,
     OptionType,
+    at_least,
     enum_of,
+    one_of,
     split_list,
 )
 from tidemill.tables.vendors import OLD_OPTIONS
@@ -118,6 +121,15 @@ class Bounded:
         return self.mode is not BoundedMode.UNBOUNDED
 
 
+@dataclass(frozen=True)
+class NewTopic:
+    """How to make the topic of a table that is written, if it is not there; None: as the broker likes."""
+
+    partitions: int | None = None
+    replication_factor: int | None = None
+    cleanup_policy: str | None = None
+
+
 Projection = tuple[tuple[str, str], ...]
 """Pairs (column of the table, field in the format)."""
 
@@ -149,6 +161,7 @@ class TopicTable(Connector):
     delivery_guarantee: DeliveryGuarantee
     transactional_id_prefix: str | None
     transaction_naming: TransactionNaming
+    new_topic: NewTopic | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -379,15 +392,14 @@ SCAN_PARALLELISM = Option(
 SINK_PARTITIONER = Option(
     "sink.partitioner",
     STRING,
-    "`default` (by the key's hash, as Kafka's own client), `fixed` (one partition per writer) or"
+    "`default` (by the key's hash, as Kafka's own client), `fixed` (writer p writes to partition p mod n) or"
     " `round-robin` (as default; only without a key).",
     "default",
 )
 SINK_PARALLELISM = Option(
     "sink.parallelism",
     PARALLELISM,
-    "Number of writers.",
-    pending="each task of the operator before the sink has a writer",
+    "Number of writers; without it each task of the operator before the sink has one.",
 )
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
@@ -414,6 +426,22 @@ TRANSACTION_NAMING = Option(
     since="4.0",
 )
 
+CREATE_TOPIC_PARTITIONS = Option(
+    "sink.create-topic.partitions",
+    at_least(1, INTEGER),
+    "Partitions of the topic, if it is not there and has to be created. Not in Flink.",
+)
+CREATE_TOPIC_REPLICATION = Option(
+    "sink.create-topic.replication-factor",
+    at_least(1, INTEGER),
+    "Replicas of the topic, if it is not there and has to be created. Not in Flink.",
+)
+CREATE_TOPIC_CLEANUP = Option(
+    "sink.create-topic.cleanup-policy",
+    one_of("delete", "compact", "compact,delete"),
+    "Cleanup policy of the topic, if it is not there and has to be created. Not in Flink.",
+)
+
 SHARED_OPTIONS: tuple[Option[Any], ...] = (
     TOPIC,
     TOPIC_PATTERN,
@@ -431,6 +459,9 @@ SHARED_OPTIONS: tuple[Option[Any], ...] = (
     DELIVERY_GUARANTEE,
     TRANSACTIONAL_ID_PREFIX,
     TRANSACTION_NAMING,
+    CREATE_TOPIC_PARTITIONS,
+    CREATE_TOPIC_REPLICATION,
+    CREATE_TOPIC_CLEANUP,
 )
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     *SHARED_OPTIONS,
@@ -514,6 +545,7 @@ def read_shared(
         "delivery_guarantee": guarantee,
         "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
         "transaction_naming": reader.value(TRANSACTION_NAMING),
+        "new_topic": _read_new_topic(reader),
     }
 
 
@@ -621,6 +653,26 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
                 f"option '{key}' has no effect: Tidemill sets this property itself",
                 reader.key_span(key),
             )
+
+
+def _read_new_topic(reader: OptionReader) -> NewTopic | None:
+    given = NewTopic(
+        reader.get(CREATE_TOPIC_PARTITIONS),
+        reader.get(CREATE_TOPIC_REPLICATION),
+        reader.get(CREATE_TOPIC_CLEANUP),
+    )
+    if given == NewTopic():
+        return None
+    topics = reader.get(TOPIC)
+    if topics is None or len(topics) != 1:
+        options = (CREATE_TOPIC_PARTITIONS, CREATE_TOPIC_REPLICATION, CREATE_TOPIC_CLEANUP)
+        reader.error(
+            "OPT-046",
+            "a topic can be created for a table that has one 'topic' only",
+            reader.key_span(next(option.key for option in options if reader.has(option.key))),
+            "leave 'sink.create-topic.*' out, or name one topic",
+        )
+    return given
 
 
 def _project(
@@ -787,13 +839,6 @@ def _read_partitioner(reader: OptionReader) -> str:
             f"Could not find and instantiate partitioner class '{name}'",
             span,
             "classes are not supported yet; use 'default', 'fixed' or 'round-robin'",
-        )
-    elif name == "fixed":
-        reader.warn(
-            "OPT-008",
-            "the partitioner 'fixed' is accepted but has no effect yet",
-            span,
-            "records go to partitions by the hash of their key, as with 'default'",
         )
     return name
 

@@ -69,6 +69,7 @@ CODES: Mapping[str, str] = {
     "OPT-041": "unknown sink partitioner",
     "OPT-044": "sink buffering needs both of its options",
     "OPT-045": "changes for a fixed number of writers need a PRIMARY KEY",
+    "OPT-046": "a topic to create needs a table with one topic",
     "OPT-050": "unknown metadata key",
     "OPT-051": "a metadata column's type cannot be cast",
     "OPT-052": "a metadata key cannot be written",

@@ -103,6 +103,9 @@ final class Clients {
     if (transactionalId != null) {
       config.put("client.id", clientId(target.properties(), target.table(), transactionalId));
       config.put("transactional.id", transactionalId);
+      config.putIfAbsent("transaction.timeout.ms", "60000");
+      // All rows of a batch are sent at once; nothing is gained by waiting for more.
+      config.put("linger.ms", target.properties().getOrDefault("linger.ms", "2"));
       config.put("enable.idempotence", "true");
       config.put("acks", "all");
     }

@@ -100,12 +100,15 @@ final class KafkaWriter implements DataWriter<InternalRow> {
 
   private Lane lane(int sink) {
     SinkSpec.Target target = spec.sinks().get(sink);
-    if (!target.isTransactional()) {
-      return new PlainLane(target);
+    Lane lane;
+    if (target.isTransactional()) {
+      TaskContext task = TaskContext.get();
+      boolean isRetry = task != null && task.attemptNumber() + task.stageAttemptNumber() > 0;
+      lane = new TransactionLane(id(sink), epoch, isRetry);
+    } else {
+      lane = new PlainLane(target);
     }
-    TaskContext task = TaskContext.get();
-    boolean isRetry = task != null && task.attemptNumber() + task.stageAttemptNumber() > 0;
-    return new TransactionLane(id(sink), epoch, isRetry);
+    return target.buffer() == null ? lane : new ReducingLane(lane, target.buffer());
   }
 
   private Transactions.Id id(int sink) {

@@ -19,6 +19,7 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    * @param transactionalIdPrefix with exactly once: writer p's transactional id is prefix-p
    * @param partitioner {@code default}: the client decides; {@code fixed}: writer p writes to
    *     partition p mod n. A row that names its partition goes there
+   * @param buffer null to write every change of a key
    */
   record Target(
       String table,
@@ -26,7 +27,8 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       Map<String, String> properties,
       String guarantee,
       String transactionalIdPrefix,
-      String partitioner)
+      String partitioner,
+      Buffer buffer)
       implements Serializable {
     Target {
       guarantee = guarantee == null ? "at-least-once" : guarantee;
@@ -59,6 +61,9 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       return "Target[" + table + "]";
     }
   }
+
+  /** Within an epoch only the last change of a key is written, at these marks at the latest. */
+  record Buffer(int maxRows, long intervalMs) implements Serializable {}
 
   SinkSpec {
     if (sinks == null || sinks.isEmpty()) {

@@ -24,6 +24,7 @@ final class TransactionLane implements Lane {
   private final boolean isWritten;
   private final List<ProducerRecord<byte[], byte[]>> held = new ArrayList<>();
   private long heldBytes;
+  private long sent;
   private boolean isBegun;
   private boolean isDone;
   private String topic;
@@ -43,6 +44,7 @@ final class TransactionLane implements Lane {
     }
     if (isBegun) {
       guarded(record.topic(), () -> writer.producer().send(record, delivery));
+      sent++;
       return;
     }
     if (topic == null) {
@@ -64,9 +66,8 @@ final class TransactionLane implements Lane {
       guarded(
           topic,
           () -> {
-            // The flush finds a record that was refused; the commit itself would not name it.
-            writer.producer().flush();
-            delivery.check();
+            // The commit itself would not name a record that was refused.
+            delivery.await(sent);
             writer.commit(topic, epoch);
           });
     }
@@ -100,6 +101,7 @@ final class TransactionLane implements Lane {
             writer.producer().send(record, delivery);
           }
         });
+    sent = held.size();
     held.clear();
   }
 
