@@ -30,7 +30,7 @@ from tidemill.plan.environment import (
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.sql.dialects import dialect_named
 from tidemill.tables.catalog import Connector, Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
 from tidemill.tables.modern import read_modern
 
 if TYPE_CHECKING:
@@ -202,9 +202,10 @@ class Session:
         return self._checkpoint or (str(chosen) if chosen else None)
 
     def _check_checkpoints(self, jobs: Iterable[Job], name: str) -> None:
-        """Two jobs must not share a checkpoint: their state would be mixed."""
+        """Two jobs must not share a checkpoint: their state would be mixed. Exactly-once cannot be without one."""
         for job in jobs:
             if self.checkpoint_root(job) is None:
+                _refuse_exactly_once(job)
                 continue
             place = f"{self._job_name(job, name)}/{job.target}"
             if place in self._names:
@@ -247,6 +248,22 @@ class Session:
         """Return when the start offsets of all tables are fixed, or a job has ended."""
         while not all(j.is_ready() or not j.is_active for j in jobs):
             time.sleep(poll_seconds)
+
+
+def _refuse_exactly_once(job: Job) -> None:
+    """Without a checkpoint a job does not know what it has written before."""
+    for table in job.sinks:
+        connector = table.connector
+        if (
+            isinstance(connector, TopicTable)
+            and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        ):
+            raise job_error(
+                "RUN-032",
+                f"table '{table.name}' is written exactly once, and that needs a checkpoint",
+                "give --checkpoint DIR, or SET 'execution.checkpointing.dir', where the job keeps what it has done",
+                job.span,
+            )
 
 
 _KNOCK_SECONDS = 5.0

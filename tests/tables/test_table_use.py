@@ -209,13 +209,6 @@ def test_changes_that_tables_give_and_take(
             "format 'csv'",
             "format 'csv'",
         ),
-        (
-            "id BIGINT",
-            "'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once',"
-            " 'sink.transactional-id-prefix' = 'p'",
-            None,
-            "exactly-once delivery",
-        ),
     ],
 )
 def test_what_cannot_be_run_yet_has_a_name(

@@ -1,7 +1,8 @@
 """Jobs: a plan becomes a streaming query with a checkpoint, is watched, and ends.
 
 In: a `Job` and where its checkpoint lives. Out: a `RunningJob`. Law: a job's checkpoint says for which zone it was made
-and keeps it; whatever stops a query is told as a diagnostic, or as a fault of ours with its whole text.
+and keeps it, and gives the job an id that no other has; whatever stops a query is told as a diagnostic, or as a fault
+of ours with its whole text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -39,6 +41,7 @@ from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
@@ -200,30 +203,21 @@ def _first_line(text: str) -> str:
 # --- before a job starts -------------------------------------------------------------------------
 
 
-def check_tables(spark: SparkSession, job: Job) -> None:
-    """Reach the brokers and find the source topics, so that a slip is told before anything runs."""
+def check_tables(spark: SparkSession, job: Job) -> list[str]:
+    """Reach the brokers and find the topics, so that a slip is told before anything runs; what there is to tell."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
-    sources = _kafka_sources(job)
     # Sources first: a topic that is written as well must exist all the same.
-    for table in [*sources, *job.sinks]:
+    for table in _kafka_sources(job):
         connector = table.connector
-        if not isinstance(connector, TopicTable):
-            continue
+        assert isinstance(connector, TopicTable)
         key = (connector.bootstrap_servers, connector.topics, connector.topic_pattern)
         if key in seen:
             continue
         seen.add(key)
-        spec = json.dumps(topics_spec(connector))
-        try:
-            found = json.loads(admin.describeTopics(spec, CONNECT_TIMEOUT_MS))
-        except Exception as error:
-            known = diagnose(str(error), table.name, table.span)
-            if known is None:
-                raise
-            raise known from None
+        found = _ask(admin.describeTopics, topics_spec(connector), table)
         missing = found["missing"]
-        if table in sources and (missing or not found["topics"]):
+        if missing or not found["topics"]:
             what = (
                 f"topic '{missing[0]}'"
                 if missing
@@ -236,10 +230,25 @@ def check_tables(spark: SparkSession, job: Job) -> None:
                 f" --bootstrap {connector.bootstrap_servers}",
                 table.span,
             )
-    _check_dead_letters(spark, sources)
+    _check_dead_letters(admin, _kafka_sources(job))
+    told: list[str] = []
+    targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
+    for table in targets.values():
+        told += _check_target(admin, table)
+    return told
 
 
-def _check_dead_letters(spark: SparkSession, tables: Sequence[Table]) -> None:
+def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    try:
+        return dict(json.loads(question(json.dumps(spec), CONNECT_TIMEOUT_MS)))
+    except Exception as error:
+        known = diagnose(str(error), table.name, table.span)
+        if known is None:
+            raise
+        raise known from None
+
+
+def _check_dead_letters(admin: Any, tables: Sequence[Table]) -> None:
     """A topic for dead letters must be there before the first one comes, perhaps in the middle of a night."""
     for table in tables:
         connector = table.connector
@@ -247,10 +256,8 @@ def _check_dead_letters(spark: SparkSession, tables: Sequence[Table]) -> None:
         topic = connector.reading.dead_letter_topic
         if topic is None:
             continue
-        spec = json.dumps({"properties": dict(connector.properties), "topics": [topic]})
-        found = json.loads(
-            spark._jvm.io.tidemill.kafka.Admin.describeTopics(spec, CONNECT_TIMEOUT_MS)
-        )
+        spec = {"properties": dict(connector.properties), "topics": [topic]}
+        found = _ask(admin.describeTopics, spec, table)
         if found["missing"]:
             raise job_error(
                 "RUN-002",
@@ -259,6 +266,52 @@ def _check_dead_letters(spark: SparkSession, tables: Sequence[Table]) -> None:
                 f"create it: tidemill topic create {topic} --bootstrap {connector.bootstrap_servers}",
                 table.span,
             )
+
+
+def _check_target(admin: Any, table: Table) -> list[str]:
+    """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    found = _ask(admin.describeTargets, topics_spec(connector), table)
+    told = []
+    if isinstance(connector, UpsertKafkaTable):
+        told += [
+            f"topic '{topic}' of upsert table '{table.name}' is not compacted: set its cleanup.policy to compact,"
+            " or old changes pile up and expire"
+            for topic in found["topics"]
+            if topic not in found["compacted"]
+        ]
+    properties = dict(connector.properties)
+    for topic in found["missing"]:
+        shape = connector.new_topic
+        if shape is not None:
+            policy = shape.cleanup_policy
+            wanted = {
+                "partitions": shape.partitions,
+                "replicas": shape.replication_factor,
+                "configs": {"cleanup.policy": policy} if policy else {},
+            }
+            spec = {"properties": properties, "topics": {topic: wanted}}
+            _ask(lambda text, _: str(admin.createTopics(text)), spec, table)
+            told.append(f"topic '{topic}' of table '{table.name}' created")
+            continue
+        refused = properties.get("allow.auto.create.topics", "").lower() == "false"
+        if refused or found["createsTopics"] is False:
+            compact = " --config cleanup.policy=compact"
+            raise job_error(
+                "RUN-002",
+                f"topic '{topic}' of table '{table.name}' does not exist at {connector.bootstrap_servers}"
+                + ("" if refused else ", and the broker does not create topics by itself"),
+                f"create it: tidemill topic create {topic}"
+                f"{compact if isinstance(connector, UpsertKafkaTable) else ''}"
+                f" --bootstrap {connector.bootstrap_servers},"
+                " or let the job do it: 'sink.create-topic.partitions' = '…'",
+                table.span,
+            )
+        told.append(
+            f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
+        )
+    return told
 
 
 def _kafka_sources(job: Job) -> list[Table]:
@@ -282,7 +335,7 @@ class Runner:
 
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
-        check_tables(self.spark, job)
+        told = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
@@ -297,9 +350,9 @@ class Runner:
 
         def begin() -> StreamingQuery:
             # Every time: the settings of the session are those of the job that was started last.
-            self._configure(job, checkpoint)
+            job_id = self._configure(job, checkpoint)
             frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
-            writer = self._writer(job, frames, printed, dropped)
+            writer = self._writer(job, job_id, frames, printed, dropped)
             writer = writer.queryName(f"{name}/{job.target}")
             writer = writer.option("checkpointLocation", checkpoint)
             if ends_by_itself(job, self.bounded):
@@ -320,8 +373,7 @@ class Runner:
                 if isinstance(t.connector, TopicTable)
             }
         )
-        said: list[str] = []
-        recovery = Recovery(Restarts.of(job.settings, self.restart_for), servers, said.append)
+        recovery = Recovery(Restarts.of(job.settings, self.restart_for), servers, told.append)
         return RunningJob(
             job,
             f"{name}/{job.target}",
@@ -333,7 +385,7 @@ class Runner:
             self.spark,
             begin,
             recovery,
-            said,
+            told,
         )
 
     def checkpoint(self, job: Job, name: str) -> str:
@@ -350,7 +402,8 @@ class Runner:
             root = Path(root).resolve().as_uri()
         return f"{root.rstrip('/')}/{name}/{job.target}"
 
-    def _configure(self, job: Job, checkpoint: str) -> None:
+    def _configure(self, job: Job, checkpoint: str) -> str:
+        """Settle what stays the same in all runs from this checkpoint; the id of the job."""
         zone = str(job.settings.get("table.local-time-zone") or machine_zone())
         stored = self._stored(checkpoint)
         if stored.get("time_zone", zone) != zone:
@@ -360,12 +413,14 @@ class Runner:
                 "set the old zone, or start with another --checkpoint",
                 job.span,
             )
-        if not stored:
-            self._store(checkpoint, {"time_zone": zone})
+        facts = {"time_zone": zone, "job": stored.get("job") or uuid.uuid4().hex[:16]}
+        if facts != stored:
+            self._store(checkpoint, facts)
         parallelism = job.settings.get("parallelism.default")
         cores = self.spark.sparkContext.defaultParallelism
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
+        return str(facts["job"])
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""
@@ -391,7 +446,9 @@ class Runner:
         path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
-    def _writer(self, job: Job, frames: list[DataFrame], printed: Printed, dropped: Any) -> Any:
+    def _writer(
+        self, job: Job, job_id: str, frames: list[DataFrame], printed: Printed, dropped: Any
+    ) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
@@ -403,7 +460,7 @@ class Runner:
             whole = records[0]
             for part in records[1:]:
                 whole = whole.unionAll(part)
-            spec = kafka_sink_spec([s.table for s in sinks])
+            spec = kafka_sink_spec([s.table for s in sinks], job_id)
             return whole.writeStream.format("tidemill-kafka").option("spec", spec)
         if len(job.roots) > 1:
             raise not_yet("a STATEMENT SET whose sinks are not all Kafka tables", job.span)

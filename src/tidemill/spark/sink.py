@@ -26,7 +26,7 @@ from tidemill.spark.faults import RecordFault
 from tidemill.spark.lower import with_kind
 from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
 
@@ -173,7 +173,7 @@ def kafka_records(
             *(prepared.schema[n] for n in names),
         ]
     )
-    records = map_in_arrow(prepared, encode, output)
+    records = map_in_arrow(_to_writers(prepared, table, place), encode, output)
     columns = [f.lit(index).alias("sink")]
     for name, ddl in (
         ("topic", "STRING"),
@@ -188,7 +188,22 @@ def kafka_records(
     return records.select(*columns)
 
 
-def kafka_sink_spec(tables: Sequence[Table]) -> str:
+def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> DataFrame:
+    """`sink.parallelism`: rows of a key go to one writer, in their order; rows without a key are spread."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    if connector.sink_parallelism is None:
+        return frame
+    key = [name for name, _ in connector.key_columns] or list(table.schema.primary_key)
+    # A replayed batch must find the same ways again, so that rows without a key go by all that Spark can hash.
+    columns = [place[name] for name in key] or [
+        c.name for c in frame.schema if "map<" not in c.dataType.simpleString()
+    ]
+    return frame.repartition(connector.sink_parallelism, *columns)
+
+
+def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
+    """Where the kernel writes, for each sink; `job` tells the job from all others, run after run."""
     sinks = []
     for table in tables:
         connector = table.connector
@@ -199,9 +214,27 @@ def kafka_sink_spec(tables: Sequence[Table]) -> str:
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
+                "transactionalIdPrefix": connector.transactional_id_prefix
+                or f"tidemill-{job}-{table.name}",
+                "partitioner": _partitioner(connector),
+                "buffer": _buffer(connector),
             }
         )
-    return json.dumps({"sinks": sinks})
+    return json.dumps({"job": job, "sinks": sinks})
+
+
+def _partitioner(connector: TopicTable) -> str:
+    """`round-robin` is Flink's word for leaving it to the client, as `default` does."""
+    fixed = isinstance(connector, KafkaTable) and connector.partitioner == "fixed"
+    return "fixed" if fixed else "default"
+
+
+def _buffer(connector: TopicTable) -> dict[str, int] | None:
+    flush = connector.buffer_flush if isinstance(connector, UpsertKafkaTable) else None
+    if flush is None:
+        return None
+    millis = int(flush.interval.total_seconds() * 1000)
+    return {"maxRows": flush.max_rows, "intervalMs": millis}
 
 
 # --- rows as text --------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from tidemill.tables.formats import (
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     DURATION,
+    INTEGER,
     LONG,
     PARALLELISM,
     STRING,
@@ -44,6 +45,7 @@ from tidemill.tables.options import (
     OptionType,
     at_least,
     enum_of,
+    one_of,
     split_list,
 )
 from tidemill.tables.vendors import OLD_OPTIONS
@@ -150,6 +152,15 @@ class Reading:
             raise ValueError("dead letters and their topic go together")
 
 
+@dataclass(frozen=True)
+class NewTopic:
+    """How to make the topic of a table that is written, if it is not there; None: as the broker likes."""
+
+    partitions: int | None = None
+    replication_factor: int | None = None
+    cleanup_policy: str | None = None
+
+
 Projection = tuple[tuple[str, str], ...]
 """Pairs (column of the table, field in the format)."""
 
@@ -182,6 +193,7 @@ class TopicTable(Connector):
     transactional_id_prefix: str | None
     transaction_naming: TransactionNaming
     reading: Reading = Reading()
+    new_topic: NewTopic | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -448,15 +460,14 @@ ROWS_PER_SECOND = Option(
 SINK_PARTITIONER = Option(
     "sink.partitioner",
     STRING,
-    "`default` (by the key's hash, as Kafka's own client), `fixed` (one partition per writer) or"
+    "`default` (by the key's hash, as Kafka's own client), `fixed` (writer p writes to partition p mod n) or"
     " `round-robin` (as default; only without a key).",
     "default",
 )
 SINK_PARALLELISM = Option(
     "sink.parallelism",
     PARALLELISM,
-    "Number of writers.",
-    pending="each task of the operator before the sink has a writer",
+    "Number of writers; without it each task of the operator before the sink has one.",
 )
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
@@ -473,7 +484,7 @@ SINK_SEMANTIC = Option(
 TRANSACTIONAL_ID_PREFIX = Option(
     "sink.transactional-id-prefix",
     OptionType("String", _parse_prefix),
-    "Prefix of the transactional ids of an exactly-once sink.",
+    "Prefix of the transactional ids of an exactly-once sink; without it `tidemill-<job>-<table>`.",
 )
 TRANSACTION_NAMING = Option(
     "sink.transaction-naming-strategy",
@@ -481,6 +492,22 @@ TRANSACTION_NAMING = Option(
     "How Flink numbers its transactional ids. Here each writer keeps one id.",
     TransactionNaming.INCREMENTING,
     since="4.0",
+)
+
+CREATE_TOPIC_PARTITIONS = Option(
+    "sink.create-topic.partitions",
+    at_least(1, INTEGER),
+    "Partitions of the topic, if it is not there and has to be created. Not in Flink.",
+)
+CREATE_TOPIC_REPLICATION = Option(
+    "sink.create-topic.replication-factor",
+    at_least(1, INTEGER),
+    "Replicas of the topic, if it is not there and has to be created. Not in Flink.",
+)
+CREATE_TOPIC_CLEANUP = Option(
+    "sink.create-topic.cleanup-policy",
+    one_of("delete", "compact", "compact,delete"),
+    "Cleanup policy of the topic, if it is not there and has to be created. Not in Flink.",
 )
 
 SHARED_OPTIONS: tuple[Option[Any], ...] = (
@@ -505,6 +532,9 @@ SHARED_OPTIONS: tuple[Option[Any], ...] = (
     DELIVERY_GUARANTEE,
     TRANSACTIONAL_ID_PREFIX,
     TRANSACTION_NAMING,
+    CREATE_TOPIC_PARTITIONS,
+    CREATE_TOPIC_REPLICATION,
+    CREATE_TOPIC_CLEANUP,
 )
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     *SHARED_OPTIONS,
@@ -560,7 +590,6 @@ def read_shared(
     _check_properties(reader, bounded)
     properties = _client_properties(reader)
     reading = _read_reading(reader)
-    prefix = _read_prefix(declaration, reader, guarantee)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
     for chosen, columns in ((key, key_columns), (value, value_columns)):
@@ -589,9 +618,10 @@ def read_shared(
         "value_columns": value_columns,
         "sink_parallelism": reader.get(SINK_PARALLELISM),
         "delivery_guarantee": guarantee,
-        "transactional_id_prefix": prefix,
+        "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
         "transaction_naming": reader.value(TRANSACTION_NAMING),
         "reading": reading,
+        "new_topic": _read_new_topic(reader),
     }
 
 
@@ -773,21 +803,24 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
             )
 
 
-def _read_prefix(
-    declaration: Declaration, reader: OptionReader, guarantee: DeliveryGuarantee
-) -> str | None:
-    prefix = reader.get(TRANSACTIONAL_ID_PREFIX)
-    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE or reader.has(TRANSACTIONAL_ID_PREFIX):
-        return prefix
-    if reader.has(SINK_SEMANTIC):  # the old option knew no prefix, so one is made
-        return f"tidemill-{declaration.name}"
-    reader.error(  # V12
-        "OPT-043",
-        "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
-        reader.value_span(DELIVERY_GUARANTEE),
-        "add 'sink.transactional-id-prefix' = '…'",
+def _read_new_topic(reader: OptionReader) -> NewTopic | None:
+    given = NewTopic(
+        reader.get(CREATE_TOPIC_PARTITIONS),
+        reader.get(CREATE_TOPIC_REPLICATION),
+        reader.get(CREATE_TOPIC_CLEANUP),
     )
-    return None
+    if given == NewTopic():
+        return None
+    topics = reader.get(TOPIC)
+    if topics is None or len(topics) != 1:
+        options = (CREATE_TOPIC_PARTITIONS, CREATE_TOPIC_REPLICATION, CREATE_TOPIC_CLEANUP)
+        reader.error(
+            "OPT-046",
+            "a topic can be created for a table that has one 'topic' only",
+            reader.key_span(next(option.key for option in options if reader.has(option.key))),
+            "leave 'sink.create-topic.*' out, or name one topic",
+        )
+    return given
 
 
 def _project(
@@ -954,13 +987,6 @@ def _read_partitioner(reader: OptionReader) -> str:
             f"Could not find and instantiate partitioner class '{name}'",
             span,
             "classes are not supported yet; use 'default', 'fixed' or 'round-robin'",
-        )
-    elif name == "fixed":
-        reader.warn(
-            "OPT-008",
-            "the partitioner 'fixed' is accepted but has no effect yet",
-            span,
-            "records go to partitions by the hash of their key, as with 'default'",
         )
     return name
 

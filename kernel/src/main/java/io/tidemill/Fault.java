@@ -22,6 +22,8 @@ public final class Fault extends RuntimeException {
   public static final String SEND_FAILED = "RUN-006";
   public static final String ACCESS_DENIED = "RUN-007";
   public static final String CLIENT_PROPERTY = "RUN-008";
+  public static final String FENCED = "RUN-009";
+  public static final String OLD_CHECKPOINT = "RUN-012";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 

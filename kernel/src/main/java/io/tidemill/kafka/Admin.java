@@ -13,9 +13,12 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicExistsException;
@@ -34,6 +37,13 @@ public final class Admin {
   /** Partitions by topic, and the topics that do not exist. */
   record Found(Map<String, Integer> topics, Set<String> missing) {}
 
+  /** Topics to write to; whether the broker makes a topic that is asked for, null if it does not say. */
+  record Targets(
+      Map<String, Integer> topics,
+      Set<String> missing,
+      Set<String> compacted,
+      Boolean createsTopics) {}
+
   private Admin() {}
 
   /**
@@ -44,6 +54,57 @@ public final class Admin {
     Wanted wanted = Json.read(specJson, Wanted.class);
     return Json.write(
         find(wanted.properties(), wanted.topics(), wanted.topicPattern(), timeoutMs));
+  }
+
+  /**
+   * What {@link #describeTopics} says, and what a sink must know beside it: {@code
+   * {…,"compacted":["name"],"createsTopics":true}}.
+   */
+  public static String describeTargets(String specJson, long timeoutMs) {
+    Wanted wanted = Json.read(specJson, Wanted.class);
+    Found found = find(wanted.properties(), wanted.topics(), wanted.topicPattern(), timeoutMs);
+    return ask(
+        wanted.properties(),
+        "looking up topics",
+        timeoutMs,
+        (admin, deadline) -> {
+          Set<String> compacted = new TreeSet<>();
+          for (String topic : found.topics().keySet()) {
+            String policy =
+                setting(admin, ConfigResource.Type.TOPIC, topic, "cleanup.policy", deadline);
+            // A broker that does not say gets the benefit of the doubt.
+            if (policy == null || policy.contains("compact")) {
+              compacted.add(topic);
+            }
+          }
+          Boolean creates = null;
+          if (!found.missing().isEmpty()) {
+            String node = get(admin.describeCluster().controller(), deadline).idString();
+            String said =
+                setting(
+                    admin,
+                    ConfigResource.Type.BROKER,
+                    node,
+                    "auto.create.topics.enable",
+                    deadline);
+            creates = said == null ? null : Boolean.valueOf(said);
+          }
+          return Json.write(new Targets(found.topics(), found.missing(), compacted, creates));
+        });
+  }
+
+  /** One setting of a topic or broker; null if we may not know it. */
+  private static String setting(
+      AdminClient admin, ConfigResource.Type type, String name, String key, long deadline)
+      throws Exception {
+    ConfigResource resource = new ConfigResource(type, name);
+    try {
+      ConfigEntry entry =
+          get(admin.describeConfigs(List.of(resource)).values().get(resource), deadline).get(key);
+      return entry == null ? null : entry.value();
+    } catch (AuthorizationException e) {
+      return null;
+    }
   }
 
   /** Asks the broker itself; a consumer would answer from what it knew five minutes ago. */

@@ -94,11 +94,25 @@ final class Clients {
                 values ? new ByteBufferDeserializer() : new Unread()));
   }
 
-  static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target) {
+  /**
+   * A producer of bytes.
+   *
+   * @param transactionalId null for one without transactions
+   */
+  static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target, String transactionalId) {
     Map<String, Object> config = new HashMap<>(PRODUCER_DEFAULTS);
     config.putAll(target.properties());
     config.put("client.id", clientId(target.properties(), target.table(), "sink"));
     config.remove("transactional.id");
+    if (transactionalId != null) {
+      config.put("client.id", clientId(target.properties(), target.table(), transactionalId));
+      config.put("transactional.id", transactionalId);
+      config.putIfAbsent("transaction.timeout.ms", "60000");
+      // All rows of a batch are sent at once; nothing is gained by waiting for more.
+      config.put("linger.ms", target.properties().getOrDefault("linger.ms", "2"));
+      config.put("enable.idempotence", "true");
+      config.put("acks", "all");
+    }
     config.remove("key.serializer");
     config.remove("value.serializer");
     return create(

@@ -64,7 +64,7 @@ public final class DeadLetters {
     }
 
     private void open(TaskContext task) {
-      Lane opened = new Lane(target);
+      Lane opened = new PlainLane(target);
       lane = opened;
       task.addTaskCompletionListener(
           ended -> {

@@ -85,12 +85,12 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
       implements DataWriterFactory, StreamingDataWriterFactory {
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
-      return new KafkaWriter(spec, layout);
+      return new KafkaWriter(spec, layout, partitionId, 0);
     }
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
-      return new KafkaWriter(spec, layout);
+      return new KafkaWriter(spec, layout, partitionId, epochId);
     }
   }
 
@@ -129,10 +129,10 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
     return new Factory(spec, layout);
   }
 
-  /** Two attempts of a task may both write: the guarantee is at least once. */
+  /** At least once, two attempts of a task may both write. */
   @Override
   public boolean useCommitCoordinator() {
-    return false;
+    return spec.isTransactional();
   }
 
   @Override
