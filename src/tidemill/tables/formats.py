@@ -475,16 +475,18 @@ def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
 def _parse_pattern(text: str) -> str:
     """Java's regular expression as Python writes it: the names are matched by Python."""
     if "&&" in text:
-        raise BadValue(f"'&&' in the pattern '{text}' cannot be used here.")
+        raise BadValue(f"'&&' in the pattern '{text}' cannot be used here.", _WITHOUT_PATTERN)
     quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
     pattern = _NAMED_GROUP.sub("(?P<", quoted).replace(r"\z", r"\Z")
     try:
         re.compile(pattern)
     except re.error as error:
-        raise BadValue(f"Not a regular expression that can be used here: {error}.") from None
+        why = f"Not a regular expression that can be used here: {error}."
+        raise BadValue(why, _WITHOUT_PATTERN) from None
     return pattern
 
 
+_WITHOUT_PATTERN = "name them one by one, a|b|c, or filter by the metadata column 'value.table'"
 _QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
 _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 
