@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,6 @@ from tidemill.errors import Diagnostic, JobError, job_error, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
-from tidemill.plan.modes import Modes
 from tidemill.plan.scope import not_yet
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering
@@ -40,7 +39,7 @@ from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 DEFAULT_MAX_ROWS = 1_000_000
@@ -342,16 +341,28 @@ class Runner:
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
-        def frame(root: nodes.Sink | nodes.Collect, modes: Modes) -> DataFrame:
-            lowering = Lowering(self.spark, modes, max_rows, lambda table: _Counter(table, dropped))
-            return lowering.lower(root.input)
+        exactly_once = any(
+            isinstance(t.connector, TopicTable)
+            and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+            for t in job.sinks
+        )
 
         printed = Printed()
 
         def begin() -> StreamingQuery:
             # Every time: the settings of the session are those of the job that was started last.
             job_id = self._configure(job, checkpoint)
-            frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
+            lowering = Lowering(
+                self.spark,
+                job.modes[0],
+                max_rows,
+                lambda table: _Counter(table, dropped),
+                job_id if exactly_once else None,
+            )
+            frames = [
+                replace(lowering, modes=modes).lower(root.input)
+                for root, modes in zip(job.roots, job.modes, strict=True)
+            ]
             writer = self._writer(job, job_id, frames, printed, dropped)
             writer = writer.queryName(f"{name}/{job.target}")
             writer = writer.option("checkpointLocation", checkpoint)

@@ -7,7 +7,6 @@ its address. Nothing is dropped without being counted.
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from tidemill.formats import BadRecord, Decoded
+from tidemill.changelog import KIND_COLUMN
+from tidemill.formats import BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
@@ -26,8 +26,8 @@ from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
-from tidemill.tables.catalog import Metadata, Physical, Table
-from tidemill.tables.formats import IGNORE_PARSE_ERRORS
+from tidemill.tables.catalog import Column, Metadata, Physical, Table
+from tidemill.tables.formats import IGNORE_PARSE_ERRORS, VALUE_PREFIX
 from tidemill.tables.kafka import BAD_RECORDS, HEADER_LIST, BadRecords, TopicTable
 from tidemill.types import BYTES, Field, RowType
 
@@ -113,6 +113,8 @@ class Side:
     fields: tuple[Field, ...]
     wanted: tuple[str, ...]
     option_prefix: str
+    metadata: tuple[str, ...] = ()
+    """Keys of what the format itself tells about a record."""
 
     def reader(self, judged: bool) -> SideReader:
         """`judged`: a document that `ignore-parse-errors` would skip is a bad record all the same."""
@@ -121,8 +123,8 @@ class Side:
         return SideReader(self, self._decoder(self.options), strict)
 
     def _decoder(self, options: Mapping[str, object]) -> Any:
-        module = importlib.import_module(f"tidemill.formats.{self.format}")
-        return module.decoder(self.fields, options, self.wanted)
+        more = (self.metadata,) if self.metadata else ()
+        return format_module(self.format).decoder(self.fields, options, self.wanted, *more)
 
 
 _IGNORE = IGNORE_PARSE_ERRORS.key
@@ -156,7 +158,7 @@ class SideReader:
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, c1, …)."""
+    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, …, _kind?)."""
 
     table: str
     topic: str | None
@@ -167,6 +169,8 @@ class Decode:
     """Kernel columns that metadata columns are made of."""
     order: tuple[int, ...]
     """Of the key's columns, then the value's, then the kept ones: which makes c0, which c1, and so on."""
+    has_kinds: bool
+    """Whether the value tells the rows' kinds, which are then the last column."""
     bad_records: BadRecords | None
     """With DEAD_LETTER there is a last column, `_bad`: a dead letter has nothing but that, a row everything else."""
     count: Count = field(hash=False, compare=False)
@@ -183,6 +187,7 @@ class Decode:
         value_reader = self.value.reader(judged)
         key_reader = self.key.reader(judged) if self.key else None
         names = [column_name(i) for i in range(len(self.order))]
+        names += [KIND_COLUMN] if self.has_kinds else []
         letter_type = arrow_type(_LETTER)
         letters = self.bad_records is BadRecords.DEAD_LETTER
         for batch in batches:
@@ -190,6 +195,8 @@ class Decode:
             bad = [(found, self.value) for found in value.bad]
             self._count(value)
             origin = value.records
+            if self.has_kinds:
+                value.columns.append(value.kinds)
             if key_reader is None:
                 columns = list(value.columns)
             else:
@@ -197,12 +204,13 @@ class Decode:
                 bad = [(found, key_reader.side) for found in key.bad] + bad
                 self._count(key)
                 columns, origin = _cross(key, value, batch.num_rows)
+            kinds = [columns.pop()] if self.has_kinds else []
             if bad:
                 yield from self._judge(bad, batch, columns)
             for name in self.kept:
                 column = batch.column(name)
                 columns.append(column if origin is None else column.take(origin))
-            arrays = [columns[i] for i in self.order]
+            arrays = [*(columns[i] for i in self.order), *kinds]
             if letters:
                 arrays.append(pa.nulls(len(arrays[0]), letter_type))
             yield pa.RecordBatch.from_arrays(arrays, names=[*names, BAD_COLUMN][: len(arrays)])
@@ -233,8 +241,12 @@ class Decode:
         letters = [self._letter(batch, i, by_record[i]) for i in sorted(by_record)]
         types = [c.type for c in columns] + [batch.column(k).type for k in self.kept]
         arrays = [pa.nulls(len(letters), types[i]) for i in self.order]
+        names = [column_name(i) for i in range(len(self.order))]
+        if self.has_kinds:
+            arrays.append(pa.nulls(len(letters), pa.int8()))
+            names.append(KIND_COLUMN)
         arrays.append(pa.array(letters, arrow_type(_LETTER)))
-        names = [*(column_name(i) for i in range(len(self.order))), BAD_COLUMN]
+        names.append(BAD_COLUMN)
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _letter(
@@ -374,15 +386,23 @@ class Decoding:
         return decoded.withColumns({name: f.expr(cast) for name, cast in self.casts.items()})
 
 
-def read_kafka(
-    spark: SparkSession, scan: nodes.Scan, max_rows_per_batch: int | None, count: Count
-) -> DataFrame:
-    decoding = decoding_of(scan, count)
-    spec = json.dumps(kafka_spec(scan.table, decoding.columns, max_rows_per_batch))
+@dataclass(frozen=True)
+class Scanning:
+    """What a job has to do with its scan of a table."""
+
+    count: Count = lambda name, number: None
+    max_rows_per_batch: int | None = None
+    writer: tuple[str, int] | None = None
+    """The job's id and the scan's number in it, if the job writes exactly once, dead letters included."""
+
+
+def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
+    decoding = decoding_of(scan, scanning)
+    spec = json.dumps(kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch))
     return decoding.rows(spark.readStream.format("tidemill-kafka").option("spec", spec).load())
 
 
-def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
+def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     table, schema = scan.table, scan.table.schema
     connector = table.connector
     assert isinstance(connector, TopicTable)
@@ -392,12 +412,14 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     # A column that is in key and value comes from the value, as in Flink.
     in_value = {column: name for column, name in connector.value_columns}
     in_key = {c: n for c, n in connector.key_columns if c not in in_value}
+    told = [c.key for c in wanted if isinstance(c, Metadata) and _is_told(c)]
     value = Side(
         connector.value_format.name,
         connector.value_format.options,
         connector.value_fields(schema),
         tuple(in_value[c] for c in physical if c in in_value),
         connector.value_format.prefix,
+        tuple(key.removeprefix(VALUE_PREFIX) for key in dict.fromkeys(told)),
     )
     key = None
     if connector.key_format is not None:
@@ -408,8 +430,9 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
             tuple(in_key[c] for c in physical if c in in_key),
             connector.key_format.prefix,
         )
-    decoded = [c for c in physical if c in in_key] + [c for c in physical if c in in_value]
-    kept = sorted({KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata)})
+    kept = sorted(
+        {KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata) and not _is_told(c)}
+    )
     if not wanted:
         kept = ["partition"]  # a batch without columns would lose its number of rows
     # The address of a record is for messages only; a topic's name per row would cost more than all else.
@@ -417,51 +440,75 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     read = ["value", "partition", "offset"]
     read += [*(["key"] if key else []), *([] if topic else ["topic"])]
     read += [k for k in kept if k not in read]
-    letters = _dead_letters(table)
+    letters = _dead_letters(table, scanning)
     if letters is not None:
         read += [k for k in _ORIGIN_COLUMNS if k not in read]
 
-    made = [*decoded, *kept]
-    sources = [
-        KERNEL_COLUMNS[c.key][0] if isinstance(c, Metadata) else c.name for c in wanted
-    ] or kept
-    # A kernel column may be called like a physical one.
-    order = tuple(
-        made.index(name, len(decoded) if is_kernel else 0)
-        for name, is_kernel in zip(
-            sources, [isinstance(c, Metadata) for c in wanted] or [True], strict=True
-        )
-    )
+    # A physical column, metadata of the format and a kernel column may all be called alike.
+    made = [
+        *(("column", c) for c in physical if c in in_key),
+        *(("column", c) for c in physical if c in in_value),
+        *(("told", key) for key in dict.fromkeys(told)),
+        *(("kernel", name) for name in kept),
+    ]
+    sources = [_source_of(c) for c in wanted] or [("kernel", name) for name in kept]
     kernel_types = dict(KERNEL_COLUMNS.values())
     types = [
-        kernel_types[name] if at >= len(decoded) else spark_type(column_types[name])
-        for name, at in zip(sources, order, strict=True)
+        kernel_types[name]
+        if where == "kernel"
+        else spark_type(
+            connector.metadata_keys[name].read_type if where == "told" else column_types[name]
+        )
+        for where, name in sources
     ]
-    output = s.StructType([s.StructField(column_name(i), x) for i, x in enumerate(types)])
+    fields = [s.StructField(column_name(i), x) for i, x in enumerate(types)]
+    has_kinds = not connector.value_format.definition.changelog.insert_only
+    if has_kinds:
+        fields.append(s.StructField(KIND_COLUMN, s.ByteType()))
     if letters is not None:
-        output = output.add(BAD_COLUMN, spark_type(_LETTER))
+        fields.append(s.StructField(BAD_COLUMN, spark_type(_LETTER)))
+    order = tuple(made.index(source) for source in sources)
     policy = connector.reading.bad_records
-    decode = Decode(table.name, topic, value, key, tuple(kept), order, policy, count)
+    decode = Decode(
+        table.name, topic, value, key, tuple(kept), order, has_kinds, policy, scanning.count
+    )
     casts = {
         column_name(i): cast
         for i, c in enumerate(wanted)
         if isinstance(c, Metadata) and (cast := _cast(c, connector, i))
     }
-    return Decoding(tuple(read), decode, output, casts, letters)
+    return Decoding(tuple(read), decode, s.StructType(fields), casts, letters)
 
 
-def _dead_letters(table: Table) -> str | None:
+def _is_told(column: Metadata) -> bool:
+    """Whether metadata comes from the value's format, not from Kafka."""
+    return column.key.startswith(VALUE_PREFIX)
+
+
+def _source_of(column: Column) -> tuple[str, str]:
+    if not isinstance(column, Metadata):
+        return "column", column.name
+    return ("told", column.key) if _is_told(column) else ("kernel", KERNEL_COLUMNS[column.key][0])
+
+
+def _dead_letters(table: Table, scanning: Scanning) -> str | None:
+    """The kernel's spec of a sink for dead letters, if the table has one."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
     if connector.reading.dead_letter_topic is None:
         return None
-    target = {
+    target: dict[str, Any] = {
         "table": table.name,
         "topic": connector.reading.dead_letter_topic,
         "properties": dict(connector.properties),
         "guarantee": "at-least-once",
     }
-    return json.dumps(target)
+    if scanning.writer is None:
+        return json.dumps({"sinks": [target]})
+    job, number = scanning.writer
+    target["guarantee"] = "exactly-once"
+    target["transactionalIdPrefix"] = f"tidemill-{job}-{table.name}-dead-letters-{number}"
+    return json.dumps({"job": job, "sinks": [target]})
 
 
 def _cast(column: Metadata, connector: TopicTable, index: int) -> str | None:

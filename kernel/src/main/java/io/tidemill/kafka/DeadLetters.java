@@ -27,10 +27,10 @@ public final class DeadLetters {
   /**
    * The rows whose column {@code _bad} is NULL, without it; the others are dead letters.
    *
-   * @param target the table and its dead-letter topic, in the form of a sink
+   * @param spec the table and its dead-letter topic, in the form of a write to one sink
    */
-  public static Dataset<Row> divert(Dataset<Row> rows, String target) {
-    Divert divert = new Divert(Json.read(target, SinkSpec.Target.class));
+  public static Dataset<Row> divert(Dataset<Row> rows, String spec) {
+    Divert divert = new Divert(Json.read(spec, SinkSpec.class));
     // Not deterministic: Spark must neither repeat it nor move a filter past it.
     var isRow = functions.udf(divert, DataTypes.BooleanType).asNondeterministic();
     return rows.filter(isRow.apply(functions.col(COLUMN))).drop(COLUMN);
@@ -38,11 +38,11 @@ public final class DeadLetters {
 
   /** Every task has a copy of its own. */
   private static final class Divert implements UDF1<Row, Boolean> {
-    private final SinkSpec.Target target;
+    private final SinkSpec spec;
     private transient Lane lane;
 
-    Divert(SinkSpec.Target target) {
-      this.target = target;
+    Divert(SinkSpec spec) {
+      this.spec = spec;
     }
 
     @Override
@@ -59,12 +59,17 @@ public final class DeadLetters {
       }
       lane.send(
           new ProducerRecord<>(
-              target.topic(), null, null, bad.<byte[]>getAs(0), bad.<byte[]>getAs(1), headers));
+              spec.sinks().get(0).topic(),
+              null,
+              null,
+              bad.<byte[]>getAs(0),
+              bad.<byte[]>getAs(1),
+              headers));
       return false;
     }
 
     private void open(TaskContext task) {
-      Lane opened = new PlainLane(target);
+      Lane opened = lane(task);
       lane = opened;
       task.addTaskCompletionListener(
           ended -> {
@@ -75,6 +80,18 @@ public final class DeadLetters {
               }
             }
           });
+    }
+
+    private Lane lane(TaskContext task) {
+      SinkSpec.Target target = spec.sinks().get(0);
+      if (!target.isTransactional()) {
+        return new PlainLane(target);
+      }
+      // A task reads the same range of the same partition in every attempt of its batch.
+      String id = spec.transactionalId(0, task.partitionId());
+      long epoch = Long.parseLong(task.getLocalProperty("streaming.sql.batchId"));
+      boolean isRetry = task.attemptNumber() + task.stageAttemptNumber() > 0;
+      return new TransactionLane(new Transactions.Id(spec.job(), id, target), epoch, isRetry);
     }
   }
 }
