@@ -1,14 +1,20 @@
-"""How a Kafka table is read: records that are bad, headers in order, rates and limits."""
+"""How a Kafka table is read: bad records, headers in order, limits, topics and brokers that go away."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from world import World
 
+from tidemill import Session
+from tidemill.broker import start
 from tidemill.broker.records import Record
 from tidemill.errors import JobError
+from tidemill.spark.runner import RunningJob
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -150,3 +156,99 @@ def test_a_table_may_limit_its_batches_and_its_rate(world: World) -> None:
     assert len(world.values(target)) == 40
     # A second's rows are free at the start, the other 20 take a second.
     assert time.monotonic() - before > 1
+
+
+def test_dead_letters_of_an_exactly_once_job_come_once(world: World) -> None:
+    source, target, letters = world.create(hint="in"), world.create(), world.create(hint="dead")
+    world.produce(source, GOOD, TORN, GOOD)
+    options = {"scan_bad__records": "dead-letter", "scan_dead__letter_topic": letters}
+    script = f"""
+    CREATE TABLE src (id INT, n INT) {world.kafka(source, **options)};
+    CREATE TABLE dst (id INT, n INT) {world.kafka(target, sink_delivery__guarantee="exactly-once")};
+    INSERT INTO dst SELECT id, n FROM src;
+    """
+    world.run(script, keep=True)
+    # As if the job had been killed after it had written, and before the batch was committed.
+    commits = next(world.checkpoint.rglob("commits"))
+    for done in commits.iterdir():
+        done.unlink()
+    world.run(script, keep=True)
+    world.produce(source, WRONG)
+    world.run(script, keep=True)
+    assert [r.value for r in world.records(letters)] == [TORN, WRONG]
+    assert len(world.values(target)) == 2
+
+
+def test_a_topic_that_is_removed_is_told_and_the_job_goes_on(world: World) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    stays, goes, target = world.create(GOOD, hint="stays"), world.create(GOOD), world.create()
+    options = {"scan_topic__partition__discovery_interval": "1 s"}
+    with Session(world.spark, checkpoint=world.checkpoint) as session:
+        (job,) = running(session, copy(world, f"{stays};{goes}", target, **options))
+        wait_for(lambda: len(world.values(target)) == 2, job)
+        admin = AdminClient({"bootstrap.servers": world.broker.bootstrap})
+        admin.delete_topics([goes])[goes].result(30)
+        said: list[str] = []
+        wait_for(lambda: said.extend(job.notices()) or bool(said), job)
+        assert f"table 'src': topic '{goes}' was removed" in said[0]
+        world.produce(stays, GOOD)
+        wait_for(lambda: len(world.values(target)) == 3, job)
+        assert job.is_active
+
+
+def running(session: Session, script: str) -> list[RunningJob]:
+    return [answer for answer in session.execute(script) if not isinstance(answer, str)]
+
+
+def wait_for(condition: Callable[[], bool], job: RunningJob, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert job.is_active, job.failure()
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_broker_that_goes_away_under_load_and_comes_back(
+    world: World, tmp_path: Path, guarantee: str
+) -> None:
+    own = start(tmp_path / "broker", port=0)
+    world = World(own, world.spark, world.topic, world.checkpoint)
+    source, target = world.create(), world.create()
+    # The clients give up soon, so that it is the job that must be patient.
+    hasty = {
+        "properties_default_api_timeout_ms": "4000",
+        "properties_request_timeout_ms": "2000",
+        "properties_max_block_ms": "3000",
+        "properties_delivery_timeout_ms": "4000",
+    }
+    options = {"sink_delivery__guarantee": guarantee}
+    script = f"""
+    CREATE TABLE src (id INT) {world.kafka(source, **hasty)};
+    CREATE TABLE dst (id INT) {world.kafka(target, **hasty, **options)};
+    INSERT INTO dst SELECT id FROM src;
+    """
+    said: list[str] = []
+    try:
+        with Session(
+            world.spark, checkpoint=world.checkpoint, restart_for=timedelta(minutes=5)
+        ) as session:
+            world.produce(source, *({"id": i} for i in range(5_000)))
+            (job,) = running(session, script)
+            wait_for(lambda: len(world.values(target)) > 0, job)
+            world.produce(source, *({"id": i} for i in range(5_000, 10_000)))
+            own.stop()
+            wait_for(lambda: said.extend(job.notices()) or job.recovery.is_waiting, job)
+            own = start(tmp_path / "broker", port=own.port)
+            world.produce(source, *({"id": i} for i in range(10_000, 15_000)))
+            wait_for(lambda: len({row["id"] for row in world.values(target)}) == 15_000, job)
+            said += job.notices()
+        rows = [row["id"] for row in world.values(target)]
+    finally:
+        own.stop()
+    assert set(rows) == set(range(15_000))
+    if guarantee == "exactly-once":
+        assert len(rows) == 15_000
+    assert any("it will be started again from its checkpoint" in line for line in said)
+    assert any(line.endswith("started again") for line in said)
