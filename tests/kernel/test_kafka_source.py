@@ -220,14 +220,6 @@ def test_group_offsets_are_where_the_group_left_off(
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", 0), ("latest", 10)])
-def test_nothing_is_committed_to_a_group_that_nobody_named(
-    spark: Any, filled: Topic, jobs: Start, tmp_path: Path
-) -> None:
-    group = "KafkaSource-default_catalog.default_database.orders"
-    finish(jobs(read(spark, filled, defaultGroup=group), tmp_path))
-    assert filled.committed(group) == [-1001, -1001]
-
-
 def test_a_partition_without_group_offset_is_reset(
     spark: Any, filled: Topic, jobs: Start, tmp_path: Path, reset: str, expected: int
 ) -> None:
@@ -235,6 +227,14 @@ def test_a_partition_without_group_offset_is_reset(
     filled.commit(group["group.id"], {0: 4})
     job = finish(jobs(read(spark, filled, group, startup={"mode": "group-offsets"}), tmp_path))
     assert offsets_read(job) == {0: [4, 5, 6, 7, 8, 9], 1: list(range(expected, 10))}
+
+
+def test_nothing_is_committed_to_a_group_that_nobody_named(
+    spark: Any, filled: Topic, jobs: Start, tmp_path: Path
+) -> None:
+    group = "KafkaSource-default_catalog.default_database.orders"
+    finish(jobs(read(spark, filled, defaultGroup=group), tmp_path))
+    assert filled.committed(group) == [-1001, -1001]
 
 
 def test_without_reset_a_missing_group_offset_is_a_fault(
