@@ -92,7 +92,7 @@ def watching(watcher: Watcher) -> Iterator[Watcher]:
     def run() -> None:
         while not ended.is_set():
             watcher.look()
-            time.sleep(0.002)
+            time.sleep(0.01)
 
     thread = threading.Thread(target=run)
     thread.start()

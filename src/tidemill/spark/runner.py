@@ -39,7 +39,7 @@ from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 DEFAULT_MAX_ROWS = 1_000_000
@@ -342,7 +342,19 @@ class Runner:
                 "set the old zone, or start with another --checkpoint",
                 job.span,
             )
-        facts = {"time_zone": zone, "job": stored.get("job") or uuid.uuid4().hex[:16]}
+        facts = {
+            "time_zone": zone,
+            "job": stored.get("job") or uuid.uuid4().hex[:16],
+            "writers": _writers(job),
+        }
+        if stored.get("writers", {}) != facts["writers"] and self._is_batch_open(checkpoint):
+            raise job_error(
+                "RUN-033",
+                "the batch that the job was stopped in must be finished by as many writers as began it, and"
+                " 'sink.parallelism' has changed",
+                "start the job with the old 'sink.parallelism', stop it with Ctrl-C, and change it then",
+                job.span,
+            )
         if facts != stored:
             self._store(checkpoint, facts)
         parallelism = job.settings.get("parallelism.default")
@@ -350,6 +362,20 @@ class Runner:
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
         return str(facts["job"])
+
+    def _is_batch_open(self, checkpoint: str) -> bool:
+        """Whether a batch has been planned and not been committed: it will be run again."""
+
+        def last(log: str) -> int:
+            path, system = self._hadoop(checkpoint, log)
+            names = (
+                [s.getPath().getName() for s in system.listStatus(path)]
+                if system.exists(path)
+                else []
+            )
+            return max((int(name) for name in names if name.isdigit()), default=-1)
+
+        return last("offsets") > last("commits")
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""
@@ -371,8 +397,8 @@ class Runner:
         finally:
             stream.close()
 
-    def _hadoop(self, checkpoint: str) -> tuple[Any, Any]:
-        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
+    def _hadoop(self, checkpoint: str, name: str = "tidemill.json") -> tuple[Any, Any]:
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/{name}")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
     def _writer(
@@ -415,6 +441,17 @@ def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _writers(job: Job) -> dict[str, int]:
+    """How many writers the exactly-once tables of a job have, where it says so."""
+    return {
+        t.name: t.connector.sink_parallelism
+        for t in job.sinks
+        if isinstance(t.connector, TopicTable)
+        and t.connector.sink_parallelism is not None
+        and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    }
 
 
 def ends_by_itself(job: Job, bounded: bool) -> bool:
