@@ -182,7 +182,13 @@ class Session:
     def start(self, job: Job, name: str) -> RunningJob:
         from tidemill.spark.runner import Runner
 
-        runner = Runner(self.spark, self.checkpoint_root(job), self._output, self._bounded)
+        runner = Runner(
+            self.spark,
+            self.checkpoint_root(job),
+            self._output,
+            self._bounded,
+            self.environment.python_files,
+        )
         running = runner.start(job, self._job_name(job, name))
         self.jobs.append(running)
         return running

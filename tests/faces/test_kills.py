@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from command import Command, Process
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from harness.kafka import consume, fold, produce
@@ -72,9 +72,12 @@ class Watcher:
             answers = self.admin.list_offsets(asked, isolation_level=level, request_timeout=10)
             return {place: answer.result().offset for place, answer in answers.items()}
 
-        # In this order a commit between the two questions looks like no transaction at all.
-        written = ends(IsolationLevel.READ_UNCOMMITTED)
-        visible = ends(IsolationLevel.READ_COMMITTED)
+        try:
+            # In this order a commit between the two questions looks like no transaction at all.
+            written = ends(IsolationLevel.READ_UNCOMMITTED)
+            visible = ends(IsolationLevel.READ_COMMITTED)
+        except KafkaException:
+            return  # the client's view of the topic was too old; the next look has a new one
         now = time.monotonic()
         for place in self.places:
             if visible[place] < written[place]:
@@ -96,9 +99,11 @@ def watching(watcher: Watcher) -> Iterator[Watcher]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    yield watcher
-    ended.set()
-    thread.join()
+    try:
+        yield watcher
+    finally:
+        ended.set()
+        thread.join()
     watcher.look()
 
 

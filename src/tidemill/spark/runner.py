@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -31,8 +31,10 @@ from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.modes import Modes
 from tidemill.plan.scope import not_yet
+from tidemill.plan.user_functions import python_path
 from tidemill.spark.faults import diagnose
 from tidemill.spark.lower import Lowering
+from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.progress import as_reports
 from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
 from tidemill.spark.source import topics_spec
@@ -46,6 +48,8 @@ DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 CONNECT_TIMEOUT_MS = 8_000
+_FACTS = "tidemill.json"
+_NEW_FACTS = "tidemill.json.new"
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -170,8 +174,17 @@ def _first_line(text: str) -> str:
 # --- before a job starts -------------------------------------------------------------------------
 
 
-def check_tables(spark: SparkSession, job: Job) -> list[str]:
-    """Reach the brokers and find the topics, so that a slip is told before anything runs; what there is to tell."""
+@dataclass(frozen=True)
+class Targets:
+    """What was found out of the topics that a job writes to."""
+
+    notices: list[str]
+    partitions: Mapping[str, Mapping[str, int]]
+    """By table and topic; a topic that is not there yet is not named."""
+
+
+def check_tables(spark: SparkSession, job: Job) -> Targets:
+    """Reach the brokers and find the topics, so that a slip is told before anything runs."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
     # Sources first: a topic that is written as well must exist all the same.
@@ -199,10 +212,12 @@ def check_tables(spark: SparkSession, job: Job) -> list[str]:
             )
 
     told: list[str] = []
+    partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
     for table in targets.values():
-        told += _check_target(admin, table)
-    return told
+        said, partitions[table.name] = _check_target(admin, table)
+        told += said
+    return Targets(told, partitions)
 
 
 def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) -> dict[str, Any]:
@@ -215,7 +230,7 @@ def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) ->
         raise known from None
 
 
-def _check_target(admin: Any, table: Table) -> list[str]:
+def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int]]:
     """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
@@ -241,6 +256,8 @@ def _check_target(admin: Any, table: Table) -> list[str]:
             spec = {"properties": properties, "topics": {topic: wanted}}
             _ask(lambda text, _: str(admin.createTopics(text)), spec, table)
             told.append(f"topic '{topic}' of table '{table.name}' created")
+            if shape.partitions is not None:
+                found["topics"][topic] = shape.partitions
             continue
         refused = properties.get("allow.auto.create.topics", "").lower() == "false"
         if refused or found["createsTopics"] is False:
@@ -258,7 +275,7 @@ def _check_target(admin: Any, table: Table) -> list[str]:
         told.append(
             f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
         )
-    return told
+    return told, found["topics"]
 
 
 def _kafka_sources(job: Job) -> list[Table]:
@@ -277,11 +294,13 @@ class Runner:
     output: Output = field(default_factory=TableOutput)
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
+    python_files: Sequence[str] = ()
+    """Where a partitioner is looked for first."""
 
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
         job_id = self._configure(job, checkpoint)
-        told = check_tables(self.spark, job)
+        targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
@@ -294,7 +313,7 @@ class Runner:
 
         frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         printed = Printed()
-        writer = self._writer(job, job_id, frames, printed, dropped)
+        writer = self._writer(job, job_id, targets, frames, printed, dropped)
         writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
         if ends_by_itself(job, self.bounded):
             writer = writer.trigger(availableNow=True)
@@ -314,7 +333,7 @@ class Runner:
             dropped,
             printed,
             self.spark,
-            _said=told,
+            _said=targets.notices,
         )
 
     def checkpoint(self, job: Job, name: str) -> str:
@@ -379,39 +398,51 @@ class Runner:
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""
-        path, system = self._hadoop(checkpoint)
-        if not system.exists(path):
-            return {}
-        stream = system.open(path)
-        try:
-            text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        return dict(json.loads(text))
+        for name in (_FACTS, _NEW_FACTS):
+            path, system = self._hadoop(checkpoint, name)
+            if system.exists(path):
+                stream = system.open(path)
+                try:
+                    text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+                finally:
+                    stream.close()
+                return dict(json.loads(text)) if text.endswith("}") else {}
+        return {}
 
     def _store(self, checkpoint: str, facts: Mapping[str, Any]) -> None:
-        path, system = self._hadoop(checkpoint)
-        stream = system.create(path, True)
+        """A kill at any point leaves the old facts or the new ones."""
+        new, system = self._hadoop(checkpoint, _NEW_FACTS)
+        stream = system.create(new, True)
         try:
             stream.write(bytearray(json.dumps(facts).encode()))
         finally:
             stream.close()
+        path, _ = self._hadoop(checkpoint, _FACTS)
+        system.delete(path, False)
+        system.rename(new, path)
 
-    def _hadoop(self, checkpoint: str, name: str = "tidemill.json") -> tuple[Any, Any]:
+    def _hadoop(self, checkpoint: str, name: str) -> tuple[Any, Any]:
         path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/{name}")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
     def _writer(
-        self, job: Job, job_id: str, frames: list[DataFrame], printed: Printed, dropped: Any
+        self,
+        job: Job,
+        job_id: str,
+        targets: Targets,
+        frames: list[DataFrame],
+        printed: Printed,
+        dropped: Any,
     ) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
             drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
-            records = [
-                kafka_records(f, s, i, _Counter(s.table.name, dropped) if drops else None)
-                for i, (f, s) in enumerate(zip(frames, sinks, strict=True))
-            ]
+            records = []
+            for i, (frame, sink) in enumerate(zip(frames, sinks, strict=True)):
+                counter = _Counter(sink.table.name, dropped) if drops else None
+                partitioner = self._partitioner(job, sink.table, targets)
+                records.append(kafka_records(frame, sink, i, counter, partitioner))
             whole = records[0]
             for part in records[1:]:
                 whole = whole.unionAll(part)
@@ -435,6 +466,12 @@ class Runner:
                 output.take(fields, rows)
 
         return lines.writeStream.foreachBatch(deliver)
+
+    def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:
+        files = str(job.settings.get("python.files") or "").split(",")
+        given = [*self.python_files, *(f.strip() for f in files if f.strip())]
+        directories = python_path(job.span.source.name, given)
+        return load_partitioner(table, directories, targets.partitions[table.name])
 
 
 def _text_sink(job: Job) -> bool:

@@ -24,6 +24,7 @@ from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.lower import with_kind
+from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
@@ -75,7 +76,7 @@ class Encode:
         value_encoder = self.value.encoder()
         key_encoder = self.key.encoder() if self.key else None
         names = [*(["key"] if self.key else []), "value", *self.kept]
-        for batch in map(self._enforce, batches):
+        for batch in map(self.enforce, batches):
             columns = []
             if key_encoder is not None and self.key is not None:
                 columns.append(self._encode(key_encoder, self.key, batch))
@@ -103,7 +104,7 @@ class Encode:
                 found.code, f"table '{self.table}': {found.message}", found.hint
             ) from None
 
-    def _enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""
         import pyarrow.compute as pc
 
@@ -124,9 +125,13 @@ class Encode:
 
 
 def kafka_records(
-    frame: DataFrame, sink: nodes.Sink, index: int, dropped: Count | None
+    frame: DataFrame,
+    sink: nodes.Sink,
+    index: int,
+    dropped: Count | None,
+    partitioner: Partitioner | None,
 ) -> DataFrame:
-    """The sink's rows as (sink, topic?, key, value, headers?, timestamp?) for the kernel.
+    """The sink's rows as (sink, topic?, partition?, key, value, headers?, timestamp?) for the kernel.
 
     `dropped` counts rows with a NULL where none may be; without it they stop the job.
     """
@@ -170,12 +175,16 @@ def kafka_records(
             *([s.StructField("key", s.BinaryType())] if key else []),
             s.StructField("value", s.BinaryType()),
             *(prepared.schema[n] for n in names),
+            *([s.StructField("partition", s.IntegerType())] if partitioner else []),
         ]
     )
-    records = map_in_arrow(_to_writers(prepared, table, place), encode, output)
+    columns_of = tuple((place[c.name], c.name) for c in schema.writable)
+    run = Partition(encode, partitioner, columns_of) if partitioner else encode
+    records = map_in_arrow(_to_writers(prepared, table, place), run, output)
     columns = [f.lit(index).alias("sink")]
     for name, ddl in (
         ("topic", "STRING"),
+        ("partition", "INT"),
         ("key", "BINARY"),
         ("value", "BINARY"),
         ("headers", "MAP<STRING, BINARY>"),
