@@ -204,8 +204,8 @@ class Trial:
             begun = job / "offsets" / commit.name
             if commit.name.isdigit() and begun.exists():
                 lasted.append(commit.stat().st_mtime - begun.stat().st_mtime)
-        down = max((until - since for since, until in self.downs), default=0)
-        return max((s for s in lasted if s < down or not down), default=0)
+        down = min((until - since for since, until in self.downs), default=float("inf"))
+        return max((s for s in lasted if s < down), default=0)
 
     def longest_wait(self, watcher: Watcher) -> float:
         """How long a reader was held up at most, not counting when no job ran."""

@@ -194,3 +194,19 @@ def test_a_missing_topic_that_nobody_creates_is_named_with_the_command(world: Wo
     assert f"tidemill topic create {name} --bootstrap {world.broker.bootstrap}" in str(
         refused.value
     )
+
+
+def test_a_python_class_places_records(world: World, tmp_path: Path) -> None:
+    (tmp_path / "places_of_orders.py").write_text(
+        "class Odd:\n"
+        "    def partition(self, row, key, value, topic, partitions):\n"
+        "        return partitions[row['id'] % 2]\n"
+    )
+    source, copied = world.create(*orders(range(20))), world.create(hint="copy", partitions=3)
+    sink = world.kafka(copied, sink_partitioner="places_of_orders:Odd")
+    world.run(
+        f"SET 'python.files' = '{tmp_path}'; {ORDERS}{world.kafka(source)}; {COPY}{sink};"
+        "INSERT INTO copy SELECT * FROM orders"
+    )
+    placed = {json.loads(r.value or b"")["id"]: r.partition for r in world.records(copied)}
+    assert placed == {n: n % 2 for n in range(20)}
