@@ -197,15 +197,18 @@ class Trial:
         assert [c[-1] for c in counts.values()] == [self.rows // KEYS] * KEYS
 
     def batch_seconds(self) -> float:
-        """The longest batch that no kill interrupted, by the times of Spark's two logs."""
+        """The longest batch, by the times of Spark's two logs; one that was killed counts from its second start."""
         lasted = []
         job = next(self.checkpoint.glob("*/*/commits")).parent
+        # Files know the time of day, and all else here the time since the machine started.
+        offset = time.time() - time.monotonic()
         for commit in (job / "commits").iterdir():
             begun = job / "offsets" / commit.name
             if commit.name.isdigit() and begun.exists():
-                lasted.append(commit.stat().st_mtime - begun.stat().st_mtime)
-        down = min((until - since for since, until in self.downs), default=float("inf"))
-        return max((s for s in lasted if s < down), default=0)
+                ended = commit.stat().st_mtime
+                starts = [until + offset for _, until in self.downs if until + offset < ended]
+                lasted.append(ended - max([begun.stat().st_mtime, *starts]))
+        return max(lasted, default=0)
 
     def longest_wait(self, watcher: Watcher) -> float:
         """How long a reader was held up at most, not counting when no job ran."""

@@ -36,7 +36,12 @@ from tidemill.spark.faults import diagnose
 from tidemill.spark.lower import Lowering
 from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.progress import as_reports
-from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
+from tidemill.spark.sink import (
+    kafka_records,
+    kafka_sink_spec,
+    rendered,
+    transactional_id_prefix,
+)
 from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
@@ -301,6 +306,7 @@ class Runner:
         checkpoint = self.checkpoint(job, name)
         job_id = self._configure(job, checkpoint)
         targets = check_tables(self.spark, job)
+        self._end_transactions(job, job_id)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
@@ -335,6 +341,21 @@ class Runner:
             self.spark,
             _said=targets.notices,
         )
+
+    def _end_transactions(self, job: Job, job_id: str) -> None:
+        """What a killed run has left open holds up readers until it is ended."""
+        admin = self.spark._jvm.io.tidemill.kafka.Admin
+        for table in job.sinks:
+            connector = table.connector
+            if (
+                isinstance(connector, TopicTable)
+                and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+            ):
+                spec = {
+                    "properties": dict(connector.properties),
+                    "prefix": transactional_id_prefix(table, job_id),
+                }
+                admin.endTransactions(json.dumps(spec), CONNECT_TIMEOUT_MS)
 
     def checkpoint(self, job: Job, name: str) -> str:
         if self.checkpoint_root is None:

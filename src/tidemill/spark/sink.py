@@ -221,13 +221,18 @@ def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
-                "transactionalIdPrefix": connector.transactional_id_prefix
-                or f"tidemill-{job}-{table.name}",
+                "transactionalIdPrefix": transactional_id_prefix(table, job),
                 "partitioner": _partitioner(connector),
                 "buffer": _buffer(connector),
             }
         )
     return json.dumps({"job": job, "sinks": sinks})
+
+
+def transactional_id_prefix(table: Table, job: str) -> str:
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    return connector.transactional_id_prefix or f"tidemill-{job}-{table.name}"
 
 
 def _partitioner(connector: TopicTable) -> str:
