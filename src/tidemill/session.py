@@ -186,7 +186,12 @@ class Session:
         from tidemill.spark.runner import Runner
 
         runner = Runner(
-            self.spark, self.checkpoint_root(job), self._output, self._bounded, self._restart_for
+            self.spark,
+            self.checkpoint_root(job),
+            self._output,
+            self._bounded,
+            self.environment.python_files,
+            self._restart_for,
         )
         running = runner.start(job, self._job_name(job, name))
         self.jobs.append(running)

@@ -30,11 +30,18 @@ from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.scope import not_yet
+from tidemill.plan.user_functions import python_path
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering
+from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
-from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
+from tidemill.spark.sink import (
+    kafka_records,
+    kafka_sink_spec,
+    rendered,
+    transactional_id_prefix,
+)
 from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
@@ -46,6 +53,8 @@ DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 CONNECT_TIMEOUT_MS = 8_000
+_FACTS = "tidemill.json"
+_NEW_FACTS = "tidemill.json.new"
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -124,7 +133,13 @@ class RunningJob:
             why = known.diagnostics[0].message if known else _first_line(text)
             self._said.append(f"{self.name}: {why}; it will be started again from its checkpoint")
         if self.recovery.is_due():
-            self.query = self.begin()
+            try:
+                self.query = self.begin()
+            except Exception as failed:
+                text = str(failed)
+                if is_passing(text) and self.recovery.fail(self._last_batch()):
+                    return
+                raise diagnose(text, self.name, self.job.span) or failed from None
             self._said.append(f"{self.name}: started again")
 
     def _last_batch(self) -> int:
@@ -202,8 +217,17 @@ def _first_line(text: str) -> str:
 # --- before a job starts -------------------------------------------------------------------------
 
 
-def check_tables(spark: SparkSession, job: Job) -> list[str]:
-    """Reach the brokers and find the topics, so that a slip is told before anything runs; what there is to tell."""
+@dataclass(frozen=True)
+class Targets:
+    """What was found out of the topics that a job writes to."""
+
+    notices: list[str]
+    partitions: Mapping[str, Mapping[str, int]]
+    """By table and topic; a topic that is not there yet is not named."""
+
+
+def check_tables(spark: SparkSession, job: Job) -> Targets:
+    """Reach the brokers and find the topics, so that a slip is told before anything runs."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
     # Sources first: a topic that is written as well must exist all the same.
@@ -231,10 +255,12 @@ def check_tables(spark: SparkSession, job: Job) -> list[str]:
             )
     _check_dead_letters(admin, _kafka_sources(job))
     told: list[str] = []
+    partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
     for table in targets.values():
-        told += _check_target(admin, table)
-    return told
+        said, partitions[table.name] = _check_target(admin, table)
+        told += said
+    return Targets(told, partitions)
 
 
 def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) -> dict[str, Any]:
@@ -267,7 +293,7 @@ def _check_dead_letters(admin: Any, tables: Sequence[Table]) -> None:
             )
 
 
-def _check_target(admin: Any, table: Table) -> list[str]:
+def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int]]:
     """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
@@ -293,6 +319,8 @@ def _check_target(admin: Any, table: Table) -> list[str]:
             spec = {"properties": properties, "topics": {topic: wanted}}
             _ask(lambda text, _: str(admin.createTopics(text)), spec, table)
             told.append(f"topic '{topic}' of table '{table.name}' created")
+            if shape.partitions is not None:
+                found["topics"][topic] = shape.partitions
             continue
         refused = properties.get("allow.auto.create.topics", "").lower() == "false"
         if refused or found["createsTopics"] is False:
@@ -310,7 +338,7 @@ def _check_target(admin: Any, table: Table) -> list[str]:
         told.append(
             f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
         )
-    return told
+    return told, found["topics"]
 
 
 def _kafka_sources(job: Job) -> list[Table]:
@@ -329,12 +357,14 @@ class Runner:
     output: Output = field(default_factory=TableOutput)
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
+    python_files: Sequence[str] = ()
+    """Where a partitioner is looked for first."""
     restart_for: timedelta | None = None
     """How long to wait for a broker that is away (`--restart-for`); None: as the settings say."""
 
     def start(self, job: Job, name: str) -> RunningJob:
         checkpoint = self.checkpoint(job, name)
-        told = check_tables(self.spark, job)
+        targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
@@ -352,6 +382,7 @@ class Runner:
         def begin() -> StreamingQuery:
             # Every time: the settings of the session are those of the job that was started last.
             job_id = self._configure(job, checkpoint)
+            self._end_transactions(job, job_id)
             lowering = Lowering(
                 self.spark,
                 job.modes[0],
@@ -363,7 +394,7 @@ class Runner:
                 replace(lowering, modes=modes).lower(root.input)
                 for root, modes in zip(job.roots, job.modes, strict=True)
             ]
-            writer = self._writer(job, job_id, frames, printed, dropped)
+            writer = self._writer(job, job_id, targets, frames, printed, dropped)
             writer = writer.queryName(f"{name}/{job.target}")
             writer = writer.option("checkpointLocation", checkpoint)
             if ends_by_itself(job, self.bounded):
@@ -384,7 +415,9 @@ class Runner:
                 if isinstance(t.connector, TopicTable)
             }
         )
-        recovery = Recovery(Restarts.of(job.settings, self.restart_for), servers, told.append)
+        recovery = Recovery(
+            Restarts.of(job.settings, self.restart_for), servers, targets.notices.append
+        )
         return RunningJob(
             job,
             f"{name}/{job.target}",
@@ -396,8 +429,23 @@ class Runner:
             self.spark,
             begin,
             recovery,
-            told,
+            targets.notices,
         )
+
+    def _end_transactions(self, job: Job, job_id: str) -> None:
+        """What a killed run has left open holds up readers until it is ended."""
+        admin = self.spark._jvm.io.tidemill.kafka.Admin
+        for table in job.sinks:
+            connector = table.connector
+            if (
+                isinstance(connector, TopicTable)
+                and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+            ):
+                spec = {
+                    "properties": dict(connector.properties),
+                    "prefix": transactional_id_prefix(table, job_id),
+                }
+                admin.endTransactions(json.dumps(spec), CONNECT_TIMEOUT_MS)
 
     def checkpoint(self, job: Job, name: str) -> str:
         if self.checkpoint_root is None:
@@ -424,7 +472,19 @@ class Runner:
                 "set the old zone, or start with another --checkpoint",
                 job.span,
             )
-        facts = {"time_zone": zone, "job": stored.get("job") or uuid.uuid4().hex[:16]}
+        facts = {
+            "time_zone": zone,
+            "job": stored.get("job") or uuid.uuid4().hex[:16],
+            "writers": _writers(job),
+        }
+        if stored.get("writers", {}) != facts["writers"] and self._is_batch_open(checkpoint):
+            raise job_error(
+                "RUN-033",
+                "the batch that the job was stopped in must be finished by as many writers as began it, and"
+                " 'sink.parallelism' has changed",
+                "start the job with the old 'sink.parallelism', stop it with Ctrl-C, and change it then",
+                job.span,
+            )
         if facts != stored:
             self._store(checkpoint, facts)
         parallelism = job.settings.get("parallelism.default")
@@ -433,41 +493,67 @@ class Runner:
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
         return str(facts["job"])
 
+    def _is_batch_open(self, checkpoint: str) -> bool:
+        """Whether a batch has been planned and not been committed: it will be run again."""
+
+        def last(log: str) -> int:
+            path, system = self._hadoop(checkpoint, log)
+            names = (
+                [s.getPath().getName() for s in system.listStatus(path)]
+                if system.exists(path)
+                else []
+            )
+            return max((int(name) for name in names if name.isdigit()), default=-1)
+
+        return last("offsets") > last("commits")
+
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""
-        path, system = self._hadoop(checkpoint)
-        if not system.exists(path):
-            return {}
-        stream = system.open(path)
-        try:
-            text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        return dict(json.loads(text))
+        for name in (_FACTS, _NEW_FACTS):
+            path, system = self._hadoop(checkpoint, name)
+            if system.exists(path):
+                stream = system.open(path)
+                try:
+                    text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+                finally:
+                    stream.close()
+                return dict(json.loads(text)) if text.endswith("}") else {}
+        return {}
 
     def _store(self, checkpoint: str, facts: Mapping[str, Any]) -> None:
-        path, system = self._hadoop(checkpoint)
-        stream = system.create(path, True)
+        """A kill at any point leaves the old facts or the new ones."""
+        new, system = self._hadoop(checkpoint, _NEW_FACTS)
+        stream = system.create(new, True)
         try:
             stream.write(bytearray(json.dumps(facts).encode()))
         finally:
             stream.close()
+        path, _ = self._hadoop(checkpoint, _FACTS)
+        system.delete(path, False)
+        system.rename(new, path)
 
-    def _hadoop(self, checkpoint: str) -> tuple[Any, Any]:
-        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
+    def _hadoop(self, checkpoint: str, name: str) -> tuple[Any, Any]:
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/{name}")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
     def _writer(
-        self, job: Job, job_id: str, frames: list[DataFrame], printed: Printed, dropped: Any
+        self,
+        job: Job,
+        job_id: str,
+        targets: Targets,
+        frames: list[DataFrame],
+        printed: Printed,
+        dropped: Any,
     ) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
             drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
-            records = [
-                kafka_records(f, s, i, _Counter(s.table.name, dropped) if drops else None)
-                for i, (f, s) in enumerate(zip(frames, sinks, strict=True))
-            ]
+            records = []
+            for i, (frame, sink) in enumerate(zip(frames, sinks, strict=True)):
+                counter = _Counter(sink.table.name, dropped) if drops else None
+                partitioner = self._partitioner(job, sink.table, targets)
+                records.append(kafka_records(frame, sink, i, counter, partitioner))
             whole = records[0]
             for part in records[1:]:
                 whole = whole.unionAll(part)
@@ -492,11 +578,28 @@ class Runner:
 
         return lines.writeStream.foreachBatch(deliver)
 
+    def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:
+        files = str(job.settings.get("python.files") or "").split(",")
+        given = [*self.python_files, *(f.strip() for f in files if f.strip())]
+        directories = python_path(job.span.source.name, given)
+        return load_partitioner(table, directories, targets.partitions[table.name])
+
 
 def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _writers(job: Job) -> dict[str, int]:
+    """How many writers the exactly-once tables of a job have, where it says so."""
+    return {
+        t.name: t.connector.sink_parallelism
+        for t in job.sinks
+        if isinstance(t.connector, TopicTable)
+        and t.connector.sink_parallelism is not None
+        and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    }
 
 
 def ends_by_itself(job: Job, bounded: bool) -> bool:

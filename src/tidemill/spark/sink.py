@@ -25,6 +25,7 @@ from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.lower import with_kind
+from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
@@ -79,7 +80,7 @@ class Encode:
         value_encoder = self.value.encoder()
         key_encoder = self.key.encoder() if self.key else None
         names = [*(["key"] if self.key else []), "value", *self.kept]
-        for batch in map(self._enforce, batches):
+        for batch in map(self.enforce, batches):
             columns = []
             if key_encoder is not None and self.key is not None:
                 columns.append(self._encode(key_encoder, self.key, batch))
@@ -108,7 +109,7 @@ class Encode:
                 found.code, f"table '{self.table}': {found.message}", found.hint
             ) from None
 
-    def _enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""
         import pyarrow.compute as pc
 
@@ -129,9 +130,13 @@ class Encode:
 
 
 def kafka_records(
-    frame: DataFrame, sink: nodes.Sink, index: int, dropped: Count | None
+    frame: DataFrame,
+    sink: nodes.Sink,
+    index: int,
+    dropped: Count | None,
+    partitioner: Partitioner | None,
 ) -> DataFrame:
-    """The sink's rows as (sink, topic?, key, value, headers?, timestamp?) for the kernel.
+    """The sink's rows as (sink, topic?, partition?, key, value, headers?, timestamp?) for the kernel.
 
     `dropped` counts rows with a NULL where none may be; without it they stop the job.
     """
@@ -177,12 +182,16 @@ def kafka_records(
             *([s.StructField("key", s.BinaryType())] if key else []),
             s.StructField("value", s.BinaryType()),
             *(prepared.schema[n] for n in names),
+            *([s.StructField("partition", s.IntegerType())] if partitioner else []),
         ]
     )
-    records = map_in_arrow(_to_writers(prepared, table, place), encode, output)
+    columns_of = tuple((place[c.name], c.name) for c in schema.writable)
+    run = Partition(encode, partitioner, columns_of) if partitioner else encode
+    records = map_in_arrow(_to_writers(prepared, table, place), run, output)
     columns = [f.lit(index).alias("sink")]
     for name, ddl in (
         ("topic", "STRING"),
+        ("partition", "INT"),
         ("key", "BINARY"),
         ("value", "BINARY"),
         ("headers", "MAP<STRING, BINARY>"),
@@ -220,13 +229,18 @@ def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
-                "transactionalIdPrefix": connector.transactional_id_prefix
-                or f"tidemill-{job}-{table.name}",
+                "transactionalIdPrefix": transactional_id_prefix(table, job),
                 "partitioner": _partitioner(connector),
                 "buffer": _buffer(connector),
             }
         )
     return json.dumps({"job": job, "sinks": sinks})
+
+
+def transactional_id_prefix(table: Table, job: str) -> str:
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    return connector.transactional_id_prefix or f"tidemill-{job}-{table.name}"
 
 
 def _partitioner(connector: TopicTable) -> str:

@@ -460,8 +460,8 @@ ROWS_PER_SECOND = Option(
 SINK_PARTITIONER = Option(
     "sink.partitioner",
     STRING,
-    "`default` (by the key's hash, as Kafka's own client), `fixed` (writer p writes to partition p mod n) or"
-    " `round-robin` (as default; only without a key).",
+    "`default` (by the key's hash, as Kafka's own client), `fixed` (writer p writes to partition p mod n),"
+    " `round-robin` (as default; only without a key) or a Python class `module:Class`.",
     "default",
 )
 SINK_PARALLELISM = Option(
@@ -981,14 +981,23 @@ def _read_partitioner(reader: OptionReader) -> str:
         )
     elif not name:  # V9
         reader.error("OPT-041", "Option 'sink.partitioner' should be a non-empty string.", span)
-    elif name not in ("default", "fixed", "round-robin"):  # V10, V11
+    elif name not in ("default", "fixed", "round-robin") and not is_partitioner_class(
+        name
+    ):  # V10, V11
         reader.error(
             "OPT-041",
             f"Could not find and instantiate partitioner class '{name}'",
             span,
-            "classes are not supported yet; use 'default', 'fixed' or 'round-robin'",
+            "a class of Java's cannot be run here; write it in Python and name it 'module:Class', with a method"
+            " partition(row, key, value, topic, partitions)",
         )
     return name
+
+
+def is_partitioner_class(name: str) -> bool:
+    """Whether a partitioner is a Python class, `module:Class`."""
+    module, colon, made = name.partition(":")
+    return bool(colon) and all(p.isidentifier() for p in [*module.split("."), made])
 
 
 def _read_guarantee(reader: OptionReader) -> DeliveryGuarantee:

@@ -14,18 +14,25 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What the planner asks a broker before a job starts. JSON in, JSON out. */
 public final class Admin {
+  private static final Logger LOG = LoggerFactory.getLogger(Admin.class);
   private static final long CREATE_TIMEOUT_MS = 30_000;
 
   private record Wanted(Map<String, String> properties, List<String> topics, String topicPattern) {}
@@ -33,6 +40,8 @@ public final class Admin {
   private record Creation(Map<String, String> properties, Map<String, Shape> topics) {}
 
   private record Shape(Integer partitions, Short replicas, Map<String, String> configs) {}
+
+  private record Leftover(Map<String, String> properties, String prefix) {}
 
   /** Partitions by topic, and the topics that do not exist. */
   record Found(Map<String, Integer> topics, Set<String> missing) {}
@@ -169,6 +178,37 @@ public final class Admin {
             }
           }
           return Json.write(new TreeMap<>(Map.of("created", created, "existing", existing)));
+        });
+  }
+
+  /**
+   * Ends what a killed job has left open under a transactional id prefix, {@code
+   * {"properties":…,"prefix":"p"}}, so that readers need not wait for the first batch of its
+   * successor. A broker that does not let us changes nothing: each writer does it for itself.
+   */
+  public static void endTransactions(String specJson, long timeoutMs) {
+    Leftover leftover = Json.read(specJson, Leftover.class);
+    Pattern ids = Pattern.compile(Pattern.quote(leftover.prefix()) + "-\\d+(\\.\\d+)?");
+    ask(
+        leftover.properties(),
+        "ending transactions",
+        timeoutMs,
+        (admin, deadline) -> {
+          try {
+            ListTransactionsOptions open =
+                new ListTransactionsOptions().filterStates(List.of(TransactionState.ONGOING));
+            List<String> found =
+                get(admin.listTransactions(open).all(), deadline).stream()
+                    .map(TransactionListing::transactionalId)
+                    .filter(id -> ids.matcher(id).matches())
+                    .toList();
+            if (!found.isEmpty()) {
+              get(admin.fenceProducers(found).all(), deadline);
+            }
+          } catch (ApiException e) {
+            LOG.info("open transactions of '{}' are left to its writers", leftover.prefix(), e);
+          }
+          return null;
         });
   }
 

@@ -49,6 +49,7 @@ final class Transactions {
   static final class Writer implements AutoCloseable {
     private final Id id;
     private final KafkaProducer<byte[], byte[]> producer;
+    private final long born = System.nanoTime();
     private long epoch = NONE;
     private long since;
 
@@ -141,14 +142,20 @@ final class Transactions {
     }
   }
 
+  /** Keeps a writer for the next epoch; of two, the younger, because it has fenced the other. */
   static void give(Writer writer) {
-    Writer other;
+    Writer older;
     synchronized (Transactions.class) {
       writer.since = System.nanoTime();
-      other = IDLE.put(writer.id, writer);
+      older = IDLE.get(writer.id);
+      if (older != null && older.born > writer.born) {
+        older = writer;
+      } else {
+        IDLE.put(writer.id, writer);
+      }
     }
-    if (other != null) {
-      other.close();
+    if (older != null) {
+      older.close();
     }
   }
 
