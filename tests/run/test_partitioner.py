@@ -50,6 +50,7 @@ def partition(directory: Path, name: str, **partitions: int) -> list[int]:
         kept=(),
         required=(("c0", "id"),),
         deletes=False,
+        changes=False,
         dropped=lambda what, number: dropped.append((what, number)),
     )
     partitioner = Partitioner(f"places_of_rows:{name}", made.partition, "out", partitions)
