@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from tidemill.errors import Diagnostic, JobError, Span
 
@@ -51,15 +52,28 @@ _KNOWN = (
 )
 
 
+def is_passing(text: str) -> bool:
+    """Whether a failure may be over when the job is started again."""
+    found = _hidden(text)
+    return found is not None and found.get("passing") is True
+
+
+def _hidden(text: str) -> dict[str, Any] | None:
+    at = text.find(_MARK)
+    if at < 0:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, at + len("TIDEMILL"))
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and {"code", "message"} <= found.keys() else None
+
+
 def diagnose(text: str, job: str, span: Span | None = None) -> JobError | None:
     """The diagnostic hidden in a failure's text, if it is one of the expected kinds."""
-    at = text.find(_MARK)
-    if at >= 0:
-        try:
-            found, _ = json.JSONDecoder().raw_decode(text, at + len("TIDEMILL"))
-            return JobError([Diagnostic(found["code"], found["message"], span, found.get("hint"))])
-        except (json.JSONDecodeError, KeyError):
-            pass
+    found = _hidden(text)
+    if found is not None:
+        return JobError([Diagnostic(found["code"], found["message"], span, found.get("hint"))])
     for pattern, code, message, hint in _KNOWN:
         matched = re.search(pattern, text)
         if matched:
