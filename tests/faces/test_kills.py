@@ -95,7 +95,7 @@ def watching(watcher: Watcher) -> Iterator[Watcher]:
     def run() -> None:
         while not ended.is_set():
             watcher.look()
-            time.sleep(0.01)
+            time.sleep(0.003)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -220,7 +220,7 @@ class Trial:
         return max((beyond(*wait) for wait in watcher.waits), default=0)
 
     def survive(self, kills: int, rows: int) -> None:
-        """Feed `rows` numbers while the job is killed, every other time inside a transaction."""
+        """Feed `rows` numbers while the job is killed, two times of three aimed at an open transaction."""
         chance = random.Random(kills)
         share = rows // (kills + 1) // KEYS * KEYS
         with watching(self.watcher()) as watcher:
@@ -235,10 +235,10 @@ class Trial:
                     break
                 before = watcher.visible
                 self._until(process, lambda before=before: watcher.visible > before)
-                if number % 2:
+                if number % 3 == 2:
                     time.sleep(chance.uniform(0, 1.5))
                 else:
-                    self._until(process, lambda: watcher.is_open, 5)
+                    self._until(process, lambda: watcher.is_open, 30)
                 killed = self.kill(process, watcher)
         self.check_once_and_in_order()
         wait, batch = self.longest_wait(watcher), self.batch_seconds()
