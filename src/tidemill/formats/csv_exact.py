@@ -70,11 +70,13 @@ def fields(document: bytes, dialect: Dialect, columns: int) -> list[str]:
     try:
         return _Scanner(document.decode(encoding), dialect).line(columns)
     except UnicodeDecodeError as error:
-        readable = document[: error.start].decode(encoding, "ignore")
-        scanner = _Scanner(readable, dialect)
-        found = scanner.line(columns)
-        if scanner.at < len(readable):
-            return found
+        scanner = _Scanner(document[: error.start].decode(encoding, "ignore"), dialect)
+        try:
+            found = scanner.line(columns)
+            if scanner.at < len(scanner.text):
+                return found
+        except Unreadable:
+            pass
         raise Unreadable(f"not text: invalid {encoding} at byte {error.start + 1}") from None
 
 

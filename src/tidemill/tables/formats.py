@@ -7,6 +7,7 @@ that has a row here is checked and typed in full, also while nothing can run it 
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -189,23 +190,37 @@ def _json_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | No
 # --- csv ---------------------------------------------------------------------------------------
 
 
-def _single_character(text: str) -> str:
-    unescaped = _JAVA_ESCAPES.get(text, text)
-    if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
-        unescaped = chr(int(text[2:], 16))
-    if len(unescaped) != 1:
+def _character(text: str) -> str:
+    # Java counts halves of characters.
+    if len(text.encode("utf-16-le")) != 2:
         raise BadValue(f"It must be a string with single character, but was: {text}.")
-    return unescaped
+    return text
 
 
-_JAVA_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\"}
-CHARACTER = OptionType("Character", _single_character)
+def _unescaped(text: str) -> str:
+    """The escapes of Java's strings, which SQL's do not know."""
+
+    def meant(found: re.Match[str]) -> str:
+        code, octal, char = found.groups()
+        if char is not None:
+            return _JAVA_ESCAPES.get(char, char)
+        return chr(int(code, 16) if code else int(octal, 8))
+
+    return _JAVA_ESCAPE.sub(meant, text)
+
+
+_JAVA_ESCAPE = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|([0-3]?[0-7]{1,2})|(.))", re.DOTALL)
+_JAVA_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f"}
+CHARACTER = OptionType("Character", _character)
+ESCAPED_CHARACTER = OptionType("Character", lambda text: _character(_unescaped(text)))
 DISABLE_QUOTE = Option(
     "disable-quote-character", BOOLEAN, "Whether values are never quoted.", False
 )
 QUOTE = Option("quote-character", CHARACTER, "The character around values that need it.", '"')
 CSV_OPTIONS: tuple[Option[Any], ...] = (
-    Option("field-delimiter", CHARACTER, "What stands between fields; `\\t` is a tab.", ","),
+    Option(
+        "field-delimiter", ESCAPED_CHARACTER, "What stands between fields; `\\t` is a tab.", ","
+    ),
     DISABLE_QUOTE,
     QUOTE,
     Option(
@@ -389,15 +404,37 @@ def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
 
 # --- raw ---------------------------------------------------------------------------------------
 
+
+def _charset(text: str) -> str:
+    try:
+        found = codecs.lookup(text).name
+    except LookupError:
+        found = None
+    if found is None or found in _NOT_OF_JAVA:
+        raise BadValue(f"Unsupported charset name: {text}.")
+    return text
+
+
+# Codecs of Python's that are no encodings of texts, or none that Java has.
+_NOT_OF_JAVA = frozenset(
+    ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "utf-8-sig", "undefined")
+    + ("base64", "bz2", "hex", "quopri", "rot13", "uu", "zlib")
+)
 RAW_OPTIONS: tuple[Option[Any], ...] = (
-    Option("charset", TEXT, "Encoding of texts.", "UTF-8"),
+    Option("charset", OptionType("String", _charset), "Encoding of texts.", "UTF-8"),
     Option(
         "endianness",
         one_of("big-endian", "little-endian"),
         "Order of a number's bytes.",
         "big-endian",
     ),
-    Option("line-delimiter", TEXT, "Splits a record into rows; without it a record is one row."),
+    Option(
+        "line-delimiter",
+        OptionType("String", lambda text: _unescaped(TEXT.parse(text))),
+        "Splits a record into rows (`\\n` is a line feed) and ends each row that is written; without it a record is"
+        " one row.",
+        since="Flink 2.4",
+    ),
 )
 _RAW_TYPES = (BooleanType, *INTEGER_TYPES, *APPROXIMATE_TYPES, *STRING_TYPES, *BINARY_TYPES)
 
@@ -493,7 +530,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             CSV_OPTIONS,
             _csv_unsupported,
             _check_csv,
-            runnable=False,
         ),
         FormatDefinition(
             "avro",
@@ -516,7 +552,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             RAW_OPTIONS,
             _raw_unsupported,
             one_column=True,
-            runnable=False,
         ),
         FormatDefinition(
             "debezium-json",
