@@ -64,6 +64,9 @@ class FormatSpec:
         return FORMATS[self.name]
 
 
+VALUE_PREFIX = "value."
+"""What a table writes before a key of its value format's metadata."""
+
 Unsupported = Callable[[SqlType, Mapping[str, object]], str | None]
 """Why a column of this type cannot travel under these options; None when it can."""
 
@@ -93,7 +96,7 @@ class FormatDefinition:
 
     @property
     def value_metadata(self) -> MetadataKeys:
-        return {f"value.{key}": what for key, what in self.metadata.items()}
+        return {VALUE_PREFIX + key: what for key, what in self.metadata.items()}
 
     def build(self, reader: OptionReader, prefix: str, place: Span) -> FormatSpec:
         """`place` is where the table names the format."""
@@ -564,7 +567,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             changelog=ALL_CHANGES,
             metadata=_DEBEZIUM_METADATA,
             why_not_written=_has_no_schema,
-            runnable=False,
         ),
         FormatDefinition(
             "debezium-avro-confluent",
@@ -582,7 +584,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_CANAL_METADATA,
-            runnable=False,
         ),
         FormatDefinition(
             "maxwell-json",
@@ -591,7 +592,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_MAXWELL_METADATA,
-            runnable=False,
         ),
         FormatDefinition(
             "ogg-json",
@@ -600,7 +600,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_OGG_METADATA,
-            runnable=False,
         ),
     )
 }
