@@ -21,7 +21,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
-from tidemill.spark.faults import RecordFault
+from tidemill.spark.faults import RecordFault, reported
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
 from tidemill.tables.formats import VALUE_PREFIX
@@ -123,12 +123,13 @@ class Decode:
     def _decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        value_decoder = self.value.decoder()
-        key_decoder = self.key.decoder() if self.key else None
+        with reported(self.table):
+            value_decoder = self.value.decoder()
+            key_decoder = self.key.decoder() if self.key else None
         names = [column_name(i) for i in range(len(self.order))]
         names += [KIND_COLUMN] if self.has_kinds else []
         for batch in batches:
-            value = value_decoder.decode(batch.column("value"))
+            value = self._read(value_decoder, batch.column("value"))
             self._check(value, self.value, batch)
             origin = value.records
             if self.has_kinds:
@@ -136,7 +137,7 @@ class Decode:
             if key_decoder is None or self.key is None:
                 columns = list(value.columns)
             else:
-                key = key_decoder.decode(batch.column("key"))
+                key = self._read(key_decoder, batch.column("key"))
                 self._check(key, self.key, batch)
                 columns, origin = _cross(key, value, batch.num_rows)
             kinds = [columns.pop()] if self.has_kinds else []
@@ -145,6 +146,10 @@ class Decode:
                 columns.append(column if origin is None else column.take(origin))
             arrays = [*(columns[i] for i in self.order), *kinds]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _read(self, decoder: Any, values: Any) -> Any:
+        with reported(self.table):
+            return decoder.decode(values)
 
     def _check(self, decoded: Decoded, side: Side, batch: pa.RecordBatch) -> None:
         for name, number in decoded.dropped.items():
@@ -175,14 +180,20 @@ def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from pa.ipc.open_stream(block.as_buffer())
 
 
-def _hint(bad: BadRecord, side: Side) -> str:
-    skip = f"'{side.option_prefix}ignore-parse-errors' = 'true' makes such fields NULL and skips such records"
+def _hint(bad: BadRecord, side: Side) -> str | None:
+    """What the format's own options can do about it."""
+    hints = []
     if bad.field and "yyyy-MM-dd" in bad.reason:
-        return (
-            f"'{side.option_prefix}timestamp-format.standard' = 'ISO-8601' reads times with a 'T'; epoch numbers need a"
-            f" BIGINT column and TO_TIMESTAMP_LTZ; {skip}"
+        if "timestamp-format.standard" in side.options:
+            hints.append(
+                f"'{side.option_prefix}timestamp-format.standard' = 'ISO-8601' reads times with a 'T'"
+            )
+        hints.append("epoch numbers need a BIGINT column and TO_TIMESTAMP_LTZ")
+    if "ignore-parse-errors" in side.options:
+        hints.append(
+            f"'{side.option_prefix}ignore-parse-errors' = 'true' makes such fields NULL and skips such records"
         )
-    return skip
+    return "; ".join(hints) or None
 
 
 def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:

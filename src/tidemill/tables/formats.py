@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill import plugins
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
 from tidemill.errors import Span, did_you_mean
+from tidemill.plugins import PluginProblem
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     BOOLEAN,
@@ -61,7 +63,9 @@ class FormatSpec:
 
     @property
     def definition(self) -> FormatDefinition:
-        return FORMATS[self.name]
+        found = find_format(self.name)
+        assert found is not None
+        return found
 
 
 VALUE_PREFIX = "value."
@@ -75,12 +79,16 @@ def _no_rules(reader: OptionReader, prefix: str) -> None:
     """Options that go together whatever they say."""
 
 
+def _all_supported(type_: SqlType, options: Mapping[str, object]) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class FormatDefinition:
     name: str
     doc: str
-    options: tuple[Option[Any], ...]
-    unsupported: Unsupported
+    options: tuple[Option[Any], ...] = ()
+    unsupported: Unsupported = _all_supported
     check_options: Callable[[OptionReader, str], None] = _no_rules
     """Rules between options; gets the prefix."""
     changelog: ChangelogMode = INSERT_ONLY
@@ -603,7 +611,41 @@ FORMATS: Mapping[str, FormatDefinition] = {
         ),
     )
 }
-"""The formats that are checked; `runnable` says which of them jobs can use."""
+"""Our own formats that are checked; `runnable` says which of them jobs can use."""
+
+
+# --- formats of other packages -----------------------------------------------------------------
+
+
+def find_format(name: str) -> FormatDefinition | None:
+    """The format of that name, our own or a plug-in that can be used."""
+    found = FORMATS.get(name)
+    try:
+        return found or _plugin(name)
+    except PluginProblem:
+        return None
+
+
+def format_names() -> list[str]:
+    return [*FORMATS, *(name for name in plugins.names(plugins.FORMATS) if name not in FORMATS)]
+
+
+def _plugin(name: str) -> FormatDefinition | None:
+    found = plugins.load(plugins.FORMATS, name)
+    if found is None:
+        return None
+    hint = "docs/formats/plugins.md tells what a format has"
+    definition = getattr(found, "definition", None)
+    if not isinstance(definition, FormatDefinition):
+        raise PluginProblem(f"'{name}' has no 'definition' that is a FormatDefinition", hint)
+    if definition.name != name:
+        raise PluginProblem(
+            f"'{name}' is registered under this name but calls itself '{definition.name}'", hint
+        )
+    for part in ("decoder", "encoder"):
+        if not callable(getattr(found, part, None)):
+            raise PluginProblem(f"'{name}' has no '{part}' that can be called", hint)
+    return definition
 
 
 # --- choosing one ------------------------------------------------------------------------------
@@ -630,7 +672,7 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
     if name is None:
         return None
     prefix = f"{option.key.removesuffix('format')}{name}."
-    definition = FORMATS.get(name)
+    definition = find_format(name)
     if definition:
         spec = definition.build(reader, prefix, reader.value_span(option))
         return ChosenFormat(name, definition.changelog, option, spec)
@@ -641,23 +683,30 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
 def value_metadata(reader: OptionReader) -> MetadataKeys:
     """The keys that the value's format adds to those of the connector."""
     name = reader.text("format") or reader.text("value.format")
-    definition = FORMATS.get(name or "")
+    definition = find_format(name or "")
     return definition.value_metadata if definition else {}
 
 
 def refuse_format(reader: OptionReader, chosen: ChosenFormat) -> None:
     """Note that a chosen format does not exist here."""
     span = reader.value_span(chosen.option)
+    try:
+        _plugin(chosen.name)
+    except PluginProblem as problem:
+        reader.error("OPT-018", f"format {problem.message}", span, problem.hint)
+        return
     if chosen.name in KNOWN_FORMATS:
         hint = KNOWN_FORMATS[chosen.name]
         reader.error("OPT-012", f"format '{chosen.name}' is not supported", span, hint)
         return
-    available = [*FORMATS, *KNOWN_FORMATS]
+    names = format_names()
     reader.error(
         "OPT-011",
         f"Could not find any factory for identifier '{chosen.name}': there is no such format",
         span,
-        did_you_mean(chosen.name, available, f"available formats are {', '.join(FORMATS)}"),
+        did_you_mean(
+            chosen.name, [*names, *KNOWN_FORMATS], f"available formats are {', '.join(names)}"
+        ),
     )
 
 
