@@ -60,14 +60,13 @@ def dates(texts: Any) -> Any:
     return pc.cast(texts, pa.date32())
 
 
-def times(texts: Any, millis: int) -> Any:
-    """HH:mm:ss[.f], cut to units of so many milliseconds."""
+def times(texts: Any) -> Any:
+    """HH:mm:ss[.f], cut to seconds."""
     _of_length(texts, 8)
     # Arrow parses no times, but timestamps.
     stamps = pc.binary_join_element_wise("1970-01-01", texts, " ")
-    nanos = pc.cast(pc.cast(stamps, pa.timestamp("ns")), pa.int64())
-    unit = pa.scalar(millis * _MILLI, pa.int64())
-    return pc.cast(pc.multiply(pc.divide(nanos, unit), unit), pa.time64("ns"))
+    seconds = pc.floor_temporal(pc.cast(stamps, pa.timestamp("ns")), unit="second")
+    return pc.cast(pc.cast(seconds, pa.int64()), pa.time64("ns"))
 
 
 def timestamps(texts: Any, zoned: bool, coarse: bool) -> Any:

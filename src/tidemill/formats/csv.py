@@ -300,6 +300,7 @@ _FAST: dict[type[t.SqlType], Fast] = {
     t.BinaryType: _not_fast,
     t.VarBinaryType: _not_fast,
     t.DateType: arrow_text.dates,
+    t.TimeType: arrow_text.times,
 }
 
 
@@ -314,9 +315,6 @@ def _fast(type_: t.SqlType, dialect: Dialect) -> Fast:
         case t.TimestampType() | t.TimestampLtzType():
             zoned, coarse = isinstance(type_, t.TimestampLtzType), type_.precision <= 3
             return lambda texts: arrow_text.timestamps(texts, zoned, coarse)
-        case t.TimeType():
-            unit = csv_exact.time_unit(type_)
-            return lambda texts: arrow_text.times(texts, unit)
         case t.ArrayType():
             return _fast_array(type_, dialect)
         case t.RowType():

@@ -8,7 +8,6 @@ answer the same. Meant to differ from Flink: bytes that are not UTF-8 are refuse
 
 from __future__ import annotations
 
-import binascii
 import json
 import math
 import re
@@ -253,7 +252,7 @@ def _to_decimal(type_: t.DecimalType) -> Convert:
 
 def _to_bytes(text: str) -> object:
     try:
-        return binascii.a2b_base64("".join(text.split()), strict_mode=True)
+        return java_text.parse_base64(text)
     except ValueError:
         raise _mismatch("a base64 string", text) from None
 
@@ -280,18 +279,12 @@ def _to_timestamp(type_: t.TimestampType | t.TimestampLtzType) -> Convert:
     return _from_text(parse, form.shown)
 
 
-def time_unit(type_: t.TimeType) -> int:
-    """What a TIME is cut to, in milliseconds."""
-    return int(10 ** (3 - type_.precision))
+def _parse_time(text: str) -> int:
+    # Flink's planner gives every TIME the precision 0, and the format cuts to it.
+    return java_text.parse_iso_time(text) // _SECOND * _SECOND
 
 
-def _to_time(type_: t.TimeType) -> Convert:
-    nanos = time_unit(type_) * 1_000_000
-    return _from_text(
-        lambda text: java_text.parse_iso_time(text) // nanos * nanos, "HH:mm[:ss[.f]]"
-    )
-
-
+_SECOND = 1_000_000_000
 _SCALARS: dict[type[t.SqlType], Convert] = {
     t.NullType: lambda text: None,
     t.BooleanType: _to_boolean,
@@ -306,6 +299,7 @@ _SCALARS: dict[type[t.SqlType], Convert] = {
     t.BinaryType: _to_bytes,
     t.VarBinaryType: _to_bytes,
     t.DateType: _from_text(java_text.parse_sql_date, "yyyy-[M]M-[d]d"),
+    t.TimeType: _from_text(_parse_time, "HH:mm[:ss[.f]]"),
 }
 
 
@@ -314,7 +308,7 @@ def unsupported(type_: t.SqlType) -> Exception:
         "FMT-002",
         f"the csv format has no representation for the type {type_}",
         None,
-        "ARRAY and ROW can hold simple types only, and TIME goes up to TIME(3); declare the column as STRING",
+        "ARRAY and ROW can hold simple types only; declare the column as STRING",
     )
 
 
@@ -372,8 +366,6 @@ def _scalar(type_: t.SqlType) -> Convert:
             return _to_decimal(type_)
         case t.TimestampType() | t.TimestampLtzType():
             return _to_timestamp(type_)
-        case t.TimeType() if type_.precision <= 3:
-            return _to_time(type_)
     raise unsupported(type_)
 
 

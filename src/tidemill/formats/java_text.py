@@ -9,6 +9,7 @@ microseconds (TIME in milliseconds, like Flink), and a date or timestamp that do
 
 from __future__ import annotations
 
+import binascii
 import re
 from calendar import monthrange
 from dataclasses import dataclass
@@ -102,6 +103,12 @@ _TIME_ONLY = re.compile(_TIME + _SECONDS)
 _ISO_TIME = re.compile(f"{_TIME}(?:{_SECONDS})?")
 _SQL_DATE = re.compile(r"([+\d]\d{3})-([+\d]?\d)-([+\d]?\d)")
 
+_BASE64_GROUP = re.compile(r"[\w+/=]{4}", re.ASCII)
+_BASE64_CHAR = "[A-Za-z0-9+/]"
+_BASE64 = re.compile(
+    rf"[\0- ]*(?:{_BASE64_CHAR}{{2}}(?:==|{_BASE64_CHAR}(?:=|{_BASE64_CHAR}))[\0- ]*)*"
+)
+
 SQL_TIMESTAMP = TimestampForm(
     "yyyy-MM-dd HH:mm:ss[.f]", re.compile(f"{_DATE} {_TIME}{_SECONDS}"), True
 )
@@ -178,6 +185,13 @@ def parse_sql_date(text: str) -> int:
     if not 1 <= month <= 12 or not 1 <= day <= 31:
         raise ValueError(text)
     return _epoch_day(found[1].replace("+", "0"), found[2], "1", False) + day - 1
+
+
+def parse_base64(text: str) -> bytes:
+    """Jackson's Base64Variants.MIME_NO_LINEFEEDS: blanks may stand between groups of four, not inside of one."""
+    if not _BASE64.fullmatch(text):
+        raise ValueError(text)
+    return b"".join(map(binascii.a2b_base64, _BASE64_GROUP.findall(text)))
 
 
 def parse_timestamp(text: str, form: TimestampForm) -> int:

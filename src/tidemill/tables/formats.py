@@ -311,8 +311,6 @@ def _csv_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | Non
             return "Only simple types are supported in the second level nesting of fields."
         case ArrayType() | RowType():
             return None
-        case TimeType(precision=precision) if precision > 3:
-            return f"CSV does not support TIME type with precision: {precision}, it only supports precision 0 ~ 3."
     return None if _is_simple(type_) else f"Unsupported type: {type_}"
 
 
