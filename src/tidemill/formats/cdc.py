@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.changelog import RowKind
-from tidemill.formats import Decoded, java_text, json_exact
+from tidemill.formats import Decoded, json_exact
 from tidemill.formats.json import (
     DEFAULTS,
     NO_ROWS,
@@ -123,24 +123,6 @@ def _from_text(parse: Callable[[str], int | None]) -> json_exact.Convert:
         raise Mismatch(f"expected 'yyyy-MM-dd HH:mm:ss[.f]' but found {shown}")
 
     return convert
-
-
-def cut_to_millis(text: str) -> int:
-    """GoldenGate's times with Flink's three digits of a second."""
-    return java_text.parse_timestamp(text, java_text.SQL_TIMESTAMP) // 1000 * 1000
-
-
-def cut_to_millis_or_null(text: str) -> int | None:
-    """The same with a `T` and six digits; in another form all digits are kept, and what is no time is NULL."""
-    try:
-        if _SIX_DIGITS.fullmatch(text):
-            return java_text.parse_timestamp(text, java_text.ISO_TIMESTAMP) // 1000 * 1000
-        return java_text.parse_timestamp(text.strip(), java_text.SQL_TIMESTAMP)
-    except ValueError:
-        return None
-
-
-_SIX_DIGITS = re.compile(r"[^T]*T[0-9:]{8}\.[0-9]{6}")
 
 
 # ---- envelopes -------------------------------------------------------------------------------------------
@@ -296,7 +278,7 @@ class DataOld:
 
     def opener(self, options: Mapping[str, object]) -> Callable[[Row], list[Change]]:
         patterns = [
-            (name, re.compile(str(pattern)))
+            (name, re.compile(str(pattern), re.ASCII))
             for option, name in self.filters
             if (pattern := options.get(option)) is not None
         ]

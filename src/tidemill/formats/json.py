@@ -842,8 +842,8 @@ def _map_texts(type_: t.SqlType, writing: _Writing) -> Texts:
         raise job_error(
             "FMT-003",
             "JSON format doesn't support to serialize map data with null keys",
-            "drop null keys or write a literal for them with the option 'json.map-null-key.mode'"
-            " = 'DROP' or 'LITERAL' (and 'json.map-null-key.literal')",
+            "drop null keys or write a literal for them with the format's option 'map-null-key.mode'"
+            " = 'DROP' or 'LITERAL' (and 'map-null-key.literal')",
         )
 
     return texts_of

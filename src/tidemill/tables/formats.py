@@ -167,8 +167,8 @@ JSON_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "decode.json-parser.enabled",
         BOOLEAN,
-        "Whether a number that is read into a STRING or a DECIMAL keeps the digits that are written;"
-        " Flink's older parser (`false`) takes it through a double.",
+        "Whether a number that is read into a STRING keeps the digits that are written; Flink's older parser"
+        " (`false`) takes it through a double, or a BigDecimal where the table has a DECIMAL.",
         True,
     ),
 )
@@ -515,10 +515,29 @@ def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
     return f"Debezium JSON serialization doesn't support '{spec.prefix}{SCHEMA_INCLUDE.key}' option been set to true."
 
 
+def _parse_pattern(text: str) -> str:
+    """Java's regular expression as Python writes it: the names are matched by Python."""
+    if "&&" in text:
+        raise BadValue(f"'&&' in the pattern '{text}' cannot be used here.", _WITHOUT_PATTERN)
+    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
+    pattern = _NAMED_GROUP.sub("(?P<", quoted).replace(r"\z", r"\Z")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        why = f"Not a regular expression that can be used here: {error}."
+        raise BadValue(why, _WITHOUT_PATTERN) from None
+    return pattern
+
+
+_WITHOUT_PATTERN = "name them one by one, a|b|c, or filter by the metadata column 'value.table'"
+_QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
+
+
 def _pattern(what: str) -> Option[str]:
     return Option(
         f"{what}.include",
-        TEXT,
+        OptionType("String", _parse_pattern),
         f"Java's regular expression for the names of the {what}s to read, matched in full.",
     )
 
