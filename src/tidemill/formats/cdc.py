@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any, Protocol, Union
 
@@ -219,36 +219,14 @@ class BeforeAfter:
     def reader(self, fields: Sequence[t.Field], told: Sequence[Told]) -> Reader | None:
         if any(x.above for x in told):
             return None
-        row: Any = Union[struct_of(fields), None]  # noqa: UP007
-        members = [("word", str), ("before", row, None), ("after", row, None)]
-        struct = _envelope_struct(members, {"word": self.word}, told)
-        if struct is None:
-            return None
-        inserts, update, delete = frozenset(self.inserts), self.update, self.delete
-        kinds = {word: (INSERT,) for word in inserts} | {
-            update: (BEFORE, AFTER),
-            delete: (DELETE,),
+        row = struct_of(fields)
+        sides = (self.word, ("before", row), ("after", row))
+        kinds: Kinds = {
+            **{word: (None, INSERT) for word in self.inserts},
+            self.update: (BEFORE, AFTER),
+            self.delete: (DELETE, None),
         }
-        both = attrgetter("before", "after")
-
-        def split(found: Sequence[Any]) -> _Rows | None:
-            words = [envelope.word for envelope in found]
-            present = set(words)
-            rows: list[Any]
-            if present <= inserts:
-                rows = [envelope.after for envelope in found]
-            elif present == {update}:
-                rows = list(chain.from_iterable(map(both, found)))
-            else:
-                rows = []
-                for word, envelope in zip(words, found, strict=True):
-                    if word == update:
-                        rows += both(envelope)
-                    else:
-                        rows.append(envelope.before if word == delete else envelope.after)
-            return None if None in rows else _rows_of(rows, list(map(kinds.get, words)))
-
-        return Reader(struct, split, columns_of(fields), told)
+        return Reader.of(sides, kinds, columns_of(fields), told)
 
     def written(self, with_nulls: bool) -> tuple[Around, Around]:
         before, after = ('"before":null,', ',"after":null') if with_nulls else ("", "")
@@ -325,34 +303,14 @@ class DataOld:
     def reader(self, fields: Sequence[t.Field], told: Sequence[Told]) -> Reader | None:
         if self.several or self.filters:
             return None  # Canal writes every value as a text, which no struct of the table's types takes
-        members = [
-            ("word", str),
-            ("data", struct_of(fields)),
-            ("old", Union[struct_of(fields, tells_absent=True), None], None),  # noqa: UP007
-        ]
-        struct = _envelope_struct(members, {"word": "type"}, told)
-        if struct is None:
-            return None
+        old = struct_of(fields, tells_absent=True)
+        sides = ("type", ("old", old), ("data", struct_of(fields)))
         kinds = {
-            self.insert: (INSERT,),
+            self.insert: (None, INSERT),
             self.update: (BEFORE, AFTER),
-            self.delete: (DELETE,),
+            self.delete: (None, DELETE),
         }
-        update = self.update
-
-        def split(found: Sequence[Any]) -> _Rows | None:
-            rows: list[Any] = []
-            completed: list[tuple[int, Any]] = []
-            for envelope in found:
-                if envelope.word == update:
-                    completed.append((len(rows), envelope.data))
-                    rows.append(envelope.old)
-                rows.append(envelope.data)
-            if None in rows:
-                return None
-            return _rows_of(rows, [kinds.get(envelope.word) for envelope in found], completed)
-
-        return Reader(struct, split, columns_of(fields), told)
+        return Reader.of(sides, kinds, columns_of(fields), told)
 
     def written(self, with_nulls: bool) -> tuple[Around, Around]:
         opening, closing = ('{"data":[', "]") if self.several else ('{"data":', "")
@@ -365,38 +323,24 @@ class DataOld:
 # ---- envelopes of the table's types ----------------------------------------------------------------------
 
 
-@dataclass
-class _Rows:
-    rows: list[Any]
-    kinds: list[int]
-    places: list[int | None]
-    counts: list[int]
-    """How many rows each envelope has."""
-    completed: Sequence[tuple[int, Any]]
-    """Rows before an update, by place, with the row after it, which has what they leave out."""
+Sides = tuple[str, tuple[str, Any], tuple[str, Any]]
+"""The field with the word; then name and struct of the side that comes first in an update, and of the other."""
+
+Kinds = Mapping[str, tuple[int | None, int | None]]
+"""For each word the kinds of both sides; None is a side that is not looked at."""
 
 
-def _rows_of(
-    rows: list[Any],
-    kinds: Sequence[tuple[int, ...] | None],
-    completed: Sequence[tuple[int, Any]] = (),
-) -> _Rows | None:
-    """Rows with the kinds that each envelope's word stands for; None if one stands for nothing."""
-    if None in kinds:
-        return None
-    known: Any = kinds
-    counts = list(map(len, known))
-    ones = len(rows) == len(counts)
-    places = repeat(0, len(rows)) if ones else chain.from_iterable(map(range, counts))
-    return _Rows(rows, list(chain.from_iterable(known)), list(places), counts, completed)
-
-
-def _envelope_struct(members: list[Any], names: dict[str, str], told: Sequence[Told]) -> Any:
+def _envelope_struct(sides: Sides, told: Sequence[Told]) -> Any:
     """A struct for the envelope, with an attribute t0, t1, … for each thing it tells; None if one of them is nothing
     that a struct can check."""
     kinds: dict[type[t.SqlType], type] = {t.BigIntType: int, t.VarCharType: str}
+    word, *rows = sides
+    members: list[Any] = [("word", str)]
+    names = {"word": word}
+    for attribute, (name, row) in zip(("first", "second"), rows, strict=True):
+        members.append((attribute, Union[row, None], None))  # noqa: UP007
+        names[attribute] = name
     inner: dict[str, list[tuple[str, str, Any]]] = {}
-    members, names = list(members), dict(names)
     for i, what in enumerate(told):
         kind: Any = kinds.get(type(what.type))
         if kind is None or len(what.place) > 2:
@@ -420,27 +364,47 @@ def _envelope_struct(members: list[Any], names: dict[str, str], told: Sequence[T
     return msgspec.defstruct("Envelope", members, rename=names, gc=False, eq=False)
 
 
+def _paired(firsts: Sequence[Any], seconds: Sequence[Any]) -> list[Any]:
+    """One of these, one of those."""
+    both: list[Any] = [None] * (2 * len(firsts))
+    both[::2] = firsts
+    both[1::2] = seconds
+    return both
+
+
 class Reader:
-    """Chunks whose envelopes are all just what the table says."""
+    """Chunks whose envelopes are all just what the table says. Rows move as whole lists, for speed."""
 
     def __init__(
         self,
         struct: Any,
-        split: Callable[[Sequence[Any]], _Rows | None],
+        kinds: Kinds,
         columns: Sequence[Callable[[Any], Any]],
         told: Sequence[Told],
     ) -> None:
-        self._split, self._columns = split, columns
+        self._kinds, self._columns = kinds, columns
+        # For each word, which sides there are, and the place of each among the rows of its record.
+        self._used = {word: tuple(k is not None for k in pair) for word, pair in kinds.items()}
+        self._places = {word: (0, int(None not in pair)) for word, pair in kinds.items()}
         self._told = [_getter(i, what) for i, what in enumerate(told)]
         self._plain = StructReader(struct)
-        self._wrapped = StructReader(
-            msgspec.defstruct("Document", [("payload", struct)], gc=False, eq=False)
-        )
+        wrapped = msgspec.defstruct("Document", [("payload", struct)], gc=False, eq=False)
+        self._wrapped = StructReader(wrapped)
+
+    @classmethod
+    def of(
+        cls,
+        sides: Sides,
+        kinds: Kinds,
+        columns: Sequence[Callable[[Any], Any]],
+        told: Sequence[Told],
+    ) -> Reader | None:
+        struct = _envelope_struct(sides, told)
+        return None if struct is None else cls(struct, kinds, columns, told)
 
     def read(self, chunk: Chunk, in_payload: bool) -> int | None:
         """Fill the chunk and say how many records have no document; None if it is not of that kind."""
-        present: Sequence[int] = range(len(chunk.documents))
-        documents = chunk.documents
+        documents, present = chunk.documents, None
         if not all(documents):
             present = [i for i, document in enumerate(documents) if document]
             documents = [documents[i] for i in present]
@@ -449,20 +413,51 @@ class Reader:
             return None
         if in_payload:
             found = [document.payload for document in found]
-        rows = self._split(found)
-        if rows is None:
+        words = [envelope.word for envelope in found]
+        if not self._kinds.keys() >= set(words):
             return None
-        chunk.records = list(chain.from_iterable(map(repeat, present, rows.counts)))
-        chunk.places, chunk.kinds = rows.places, rows.kinds
-        chunk.columns = [list(map(column, rows.rows)) for column in self._columns]
-        for column, values in zip(self._columns, chunk.columns, strict=True):
-            for place, row in rows.completed:
-                if values[place] is msgspec.UNSET:
-                    values[place] = column(row)
+        rows, origins = self._split(chunk, found, words)
+        if None in rows:
+            return None
+        chunk.records = origins if present is None else [present[i] for i in origins]
+        chunk.columns = [_completed(list(map(c, rows))) for c in self._columns]
         for told in self._told:
-            every = map(repeat, map(told, found), rows.counts)
-            chunk.columns.append(list(chain.from_iterable(every)))
-        return len(chunk.documents) - len(present)
+            values = list(map(told, found))
+            chunk.columns.append([values[i] for i in origins])
+        return len(chunk.documents) - len(found)
+
+    def _split(
+        self, chunk: Chunk, found: Sequence[Any], words: Sequence[str]
+    ) -> tuple[list[Any], list[int]]:
+        """Rows, and the envelope of each by its place; their kinds go into the chunk."""
+        firsts = [envelope.first for envelope in found]
+        seconds = [envelope.second for envelope in found]
+        places = range(len(found))
+        if len(set(words)) == 1:
+            first, second = self._kinds[words[0]]
+            if first is not None and second is not None:
+                chunk.kinds = [first, second] * len(found)
+                chunk.places = [0, 1] * len(found)
+                return _paired(firsts, seconds), _paired(places, places)
+            chunk.kinds = [k for k in (first, second) if k is not None] * len(found)
+            chunk.places = [0] * len(found)
+            return (firsts if second is None else seconds), list(places)
+        used = list(chain.from_iterable(map(self._used.__getitem__, words)))
+        kinds: Any = chain.from_iterable(map(self._kinds.__getitem__, words))
+        chunk.kinds = list(compress(kinds, used))
+        within = chain.from_iterable(map(self._places.__getitem__, words))
+        chunk.places = list(compress(within, used))
+        rows = list(compress(_paired(firsts, seconds), used))
+        return rows, list(compress(_paired(places, places), used))
+
+
+def _completed(values: Values) -> Values:
+    """What a row before an update leaves out is in the row after it, which comes next."""
+    if msgspec.UNSET in values:
+        for i, value in enumerate(values):
+            if value is msgspec.UNSET:
+                values[i] = values[i + 1]
+    return values
 
 
 def _getter(index: int, told: Told) -> Callable[[Any], Any]:
