@@ -7,8 +7,10 @@ somebody else's package is a `PluginProblem`, a sentence and a hint, never a tra
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 FORMATS = "tidemill.formats"
 """Entry points of this group are formats: docs/formats/plugins.md."""
@@ -24,11 +26,16 @@ class PluginProblem(Exception):
 
 
 def names(group: str) -> list[str]:
+    # Importing it takes longer than checking a script, which rarely needs it.
+    from importlib.metadata import entry_points
+
     return sorted({point.name for point in entry_points(group=group)})
 
 
 @cache
 def load(group: str, name: str) -> Any:
+    from importlib.metadata import entry_points
+
     points = list(dict.fromkeys(entry_points(group=group, name=name)))
     if not points:
         return None
