@@ -33,6 +33,20 @@ def changes(bootstrap: str, topic: str, rows: int) -> None:
     )
 
 
+def lines(bootstrap: str, topic: str, rows: int) -> None:
+    """Lines of such rows, with the note twice as long, so that they have about 115 bytes, too."""
+    dice = random.Random(42)
+    _fill(
+        bootstrap,
+        topic,
+        (
+            b"%d,item-%06d,%d.%02d,region-%02d,%d,%064x"
+            % (dice.randrange(USERS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
+            for i in range(rows)
+        ),
+    )
+
+
 def _order(dice: random.Random, i: int) -> bytes:
     return (
         b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
@@ -62,4 +76,8 @@ def _fill(bootstrap: str, topic: str, documents: Iterable[bytes]) -> None:
     producer.flush()
 
 
-INPUTS: dict[str, Callable[[str, str, int], None]] = {"orders": orders, "changes": changes}
+INPUTS: dict[str, Callable[[str, str, int], None]] = {
+    "orders": orders,
+    "changes": changes,
+    "lines": lines,
+}

@@ -202,13 +202,8 @@ def test_changes_that_tables_give_and_take(
     ("columns", "options", "read", "written"),
     [
         ("id BIGINT", "'format' = 'json'", None, None),
-        ("id BIGINT", "'format' = 'raw'", "format 'raw'", "format 'raw'"),
-        (
-            "id BIGINT",
-            "'format' = 'json', 'key.format' = 'csv', 'key.fields' = 'id'",
-            "format 'csv'",
-            "format 'csv'",
-        ),
+        ("id BIGINT", "'format' = 'raw'", None, None),
+        ("id BIGINT", "'format' = 'json', 'key.format' = 'csv', 'key.fields' = 'id'", None, None),
     ],
 )
 def test_what_cannot_be_run_yet_has_a_name(

@@ -1,13 +1,14 @@
 """Formats: bytes ⇄ Arrow columns. Knows neither Kafka nor Spark.
 
-A format is a module with `OPTIONS` (its declarative option table), `decoder(...)` and `encoder(...)`.
+A format is a module, or a plug-in of another package, with `decoder(...)` and `encoder(...)`; its option table is in
+`tidemill.tables.formats`.
 Law: a decoder never raises for what a record holds; it returns a BadRecord with the record's index and lets
 its caller, who knows topic, partition and offset, decide what happens.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,7 +65,7 @@ class ChangeEncoder(Encoder, Protocol):
 
 
 class Format(Protocol):
-    """What a format module offers."""
+    """What a format offers."""
 
     def decoder(
         self,
@@ -83,5 +84,12 @@ class Format(Protocol):
 
 
 def format_module(name: str) -> Any:
-    """The module of a format by the name that tables know it by."""
-    return importlib.import_module(f"tidemill.formats.{name.replace('-', '_')}")
+    """The module, or the plug-in, of a format by the name that tables know it by."""
+    module = f"tidemill.formats.{name.replace('-', '_')}"
+    found = importlib.import_module(module) if importlib.util.find_spec(module) else None
+    # Not every module here is a format.
+    if hasattr(found, "decoder"):
+        return found
+    from tidemill.formats.plugin import PluginFormat
+
+    return PluginFormat.load(name)

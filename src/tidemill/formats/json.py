@@ -23,8 +23,22 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.errors import job_error
-from tidemill.formats import BadRecord, Decoded, java_text, json_exact
+from tidemill.formats import BadRecord, Decoded, json_exact
 from tidemill.formats.arrow import arrow_type
+from tidemill.formats.arrow_text import (
+    approximate_texts,
+    base64_texts,
+    content,
+    date_texts,
+    decimal_texts,
+    joined,
+    patched,
+    plain_decimal_texts,
+    plain_texts,
+    time_texts,
+    timestamp_texts,
+    where_valid,
+)
 from tidemill.formats.json_typed import TypedReader
 
 DEFAULTS: Mapping[str, object] = {
@@ -356,7 +370,7 @@ def _fast_array(type_: t.ArrayType, settings: Settings) -> Fast:
 
 
 def _fast_map(type_: t.SqlType, settings: Settings) -> Fast:
-    arrow, content = arrow_type(type_), _fast(json_exact.entry_types(type_)[1], settings)
+    arrow, value = arrow_type(type_), _fast(json_exact.entry_types(type_)[1], settings)
     allowed = frozenset({dict, _NONE})
 
     def build(values: Values, chunk: Chunk) -> Any:
@@ -366,7 +380,7 @@ def _fast_map(type_: t.SqlType, settings: Settings) -> Fast:
         return pa.MapArray.from_arrays(
             _offsets(map(len, maps)),
             pa.array(list(chain.from_iterable(maps)), pa.string()),
-            content(list(chain.from_iterable(m.values() for m in maps)), chunk),
+            value(list(chain.from_iterable(m.values() for m in maps)), chunk),
             type=arrow,
             mask=_nulls(values),
         )
@@ -660,142 +674,33 @@ def count(result: Decoded, what: str, number: int = 1) -> None:
 # Takes a column, gives a `string` array of JSON texts; null stays null.
 Texts = Callable[[Any], Any]
 
-_FIRST_DAY = java_text.parse_date("0000-01-01")
-_LAST_DAY = java_text.parse_date("9999-12-31")
-_DAY_MICROS = 86_400_000_000
-
-
-def _joined(*parts: Any) -> Any:
-    return pc.binary_join_element_wise(*parts, "")
-
-
-def _patched(texts: Any, odd: Any, write: Callable[..., str], *columns: Any) -> Any:
-    """The texts, with those of the few odd rows written one by one in Python from the columns."""
-    odd = pc.fill_null(odd, False)
-    if not pc.any(odd).as_py():
-        return texts
-    written = list(map(write, *(column.filter(odd).to_pylist() for column in columns)))
-    return pc.replace_with_mask(texts, odd, pa.array(written, pa.string()))
-
-
-def _plain_texts(column: Any) -> Any:
-    return pc.cast(column, pa.string())
-
 
 def _string_texts(column: Any) -> Any:
     column = pc.cast(column, pa.string())
     odd = pc.match_substring_regex(column, json_exact.NEEDS_ESCAPE)
-    return _patched(_joined('"', column, '"'), odd, json_exact.quote_bytes, column)
+    return patched(joined('"', column, '"'), odd, json_exact.quote_bytes, column)
 
 
 def _approximate_texts(column: Any) -> Any:
-    # Arrow prints the shortest digits of either width, in Java's form between these bounds but for a bare integer.
-    texts = pc.cast(column, pa.string())
-    size = pc.abs(column)
-    usual = pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7))
-    odd = pc.invert(pc.or_(usual, pc.equal(size, 0.0)))
-    bare = pc.invert(pc.match_substring(texts, "."))
-    shortest = column if pa.types.is_float64(column.type) else pc.cast(texts, pa.float64())
-    texts = pc.if_else(bare, _joined(texts, ".0"), texts)
-    return _patched(texts, odd, _odd_double, shortest, column)
-
-
-def _odd_double(shortest: float, exact: float) -> str:
-    text = java_text.print_double(shortest, exact)
+    texts = approximate_texts(column)
     # Jackson quotes what is not a JSON number.
-    return text if text[-1].isdigit() else f'"{text}"'
+    none = pc.invert(pc.is_finite(column))
+    return pc.if_else(none, joined('"', texts, '"'), texts) if pc.any(none).as_py() else texts
 
 
-def _decimal_texts(column: Any) -> Any:
-    texts = pc.cast(column, pa.string())
-    if pa.types.is_decimal(column.type) and column.type.scale > 0:
-        texts = pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
-    scientific = pc.match_substring(texts, "E")
-    round_number = pc.and_(
-        pc.invert(pc.match_substring(texts, ".")),
-        pc.and_(pc.ends_with(texts, "0"), pc.not_equal(texts, "0")),
-    )
-    emptied = pc.equal(texts, "")
-    odd = pc.or_(pc.or_(scientific, round_number), emptied)
-    return _patched(texts, odd, java_text.print_decimal, column)
-
-
-def _plain_decimal_texts(column: Any) -> Any:
-    texts = pc.cast(column, pa.string())
-    odd = pc.match_substring(texts, "E")
-    return _patched(texts, odd, java_text.print_plain_decimal, column)
-
-
-def _bytes_texts(column: Any) -> Any:
-    encode = binascii.b2a_base64
-    return pa.array(
-        [
-            None if v is None else f'"{encode(v, newline=False).decode()}"'
-            for v in column.to_pylist()
-        ],
-        pa.string(),
-    )
-
-
-def _date_texts(column: Any) -> Any:
-    days = pc.cast(column, pa.int32())
-    odd = pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))
-    texts = _patched(pc.cast(column, pa.string()), odd, java_text.print_date, days)
-    return _joined('"', texts, '"')
-
-
-def _without_idle_zeros(texts: Any) -> Any:
-    """12:00:00.120000 → 12:00:00.12, 12:00:00.000000 → 12:00:00; every text has a point."""
-    return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
-
-
-def _time_texts(column: Any) -> Any:
-    nanos = pc.cast(pc.cast(column, pa.time64("ns")), pa.int64())
-    millis = pc.cast(pc.divide(nanos, 1_000_000), pa.int32())
-    texts = pc.cast(pc.cast(millis, pa.time32("ms")), pa.string())
-    return _joined('"', _without_idle_zeros(texts), '"')
+def _quoted(write: Texts, end: str = "") -> Texts:
+    """Texts that need no escapes."""
+    return lambda column: joined('"', write(column), f'{end}"')
 
 
 def _timestamp_texts(separator: str, zone: str) -> Texts:
-    def print_timestamp(micros: int) -> str:
-        days, rest = divmod(micros, _DAY_MICROS)
-        date = java_text.print_date(days)
-        return f"{date}{separator}{java_text.print_micros_of_day(rest)}"
-
-    def texts_of(column: Any) -> Any:
-        unit = column.type.unit
-        micros = column if unit == "us" else pc.cast(column, pa.timestamp("us", column.type.tz))
-        # As numbers they are UTC whatever zone the type names.
-        micros = pc.cast(micros, pa.int64())
-        texts = _without_idle_zeros(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()))
-        if separator != " ":
-            texts = pc.replace_substring(texts, " ", separator)
-        odd = pc.or_(
-            pc.less(micros, _FIRST_DAY * _DAY_MICROS),
-            pc.greater_equal(micros, (_LAST_DAY + 1) * _DAY_MICROS),
-        )
-        return _joined('"', _patched(texts, odd, print_timestamp, micros), f'{zone}"')
-
-    return texts_of
-
-
-def _content(column: Any, child: Any) -> tuple[Any, Any]:
-    """Offsets from 0, and the part of the child that they speak of, of a list or map array that may be a slice."""
-    offsets = column.offsets
-    first, last = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
-    return pc.cast(pc.subtract(offsets, first), pa.int32()), child.slice(first, last - first)
-
-
-def _where_valid(column: Any, texts: Any) -> Any:
-    if not column.null_count:
-        return texts
-    return pc.if_else(pc.is_valid(column), texts, pa.scalar(None, pa.string()))
+    return _quoted(lambda column: timestamp_texts(column, separator), zone)
 
 
 def _bracketed(column: Any, offsets: Any, texts: Any, brackets: str) -> Any:
     lists = pa.ListArray.from_arrays(offsets, texts)
-    joined = _joined(brackets[0], pc.binary_join(lists, ","), brackets[1])
-    return _where_valid(column, joined)
+    texts = joined(brackets[0], pc.binary_join(lists, ","), brackets[1])
+    return where_valid(column, texts)
 
 
 @dataclass(frozen=True)
@@ -811,7 +716,7 @@ def _array_texts(type_: t.ArrayType, writing: _Writing) -> Texts:
     element = _texts_of(type_.element, writing)
 
     def texts_of(column: Any) -> Any:
-        offsets, values = _content(column, column.values)
+        offsets, values = content(column, column.values)
         return _bracketed(column, offsets, pc.fill_null(element(values), "null"), "[]")
 
     return texts_of
@@ -819,16 +724,16 @@ def _array_texts(type_: t.ArrayType, writing: _Writing) -> Texts:
 
 def _map_texts(type_: t.SqlType, writing: _Writing) -> Texts:
     """Takes a map array, or a list of (key, value) structs: Arrow's and Spark's maps cannot hold Flink's null key."""
-    content = _texts_of(json_exact.entry_types(type_)[1], writing)
+    value = _texts_of(json_exact.entry_types(type_)[1], writing)
 
     def texts_of(column: Any) -> Any:
         is_map = pa.types.is_map(column.type)
-        offsets, keys = _content(column, column.keys if is_map else column.values.field(0))
-        _, items = _content(column, column.items if is_map else column.values.field(1))
-        values = pc.fill_null(content(items), "null")
+        offsets, keys = content(column, column.keys if is_map else column.values.field(0))
+        _, items = content(column, column.items if is_map else column.values.field(1))
+        values = pc.fill_null(value(items), "null")
         if keys.null_count:
             offsets, keys, values = without_null_keys(offsets, keys, values)
-        entries = _joined(_string_texts(keys), ":", values)
+        entries = joined(_string_texts(keys), ":", values)
         return _bracketed(column, offsets, entries, "{}")
 
     def without_null_keys(offsets: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
@@ -858,15 +763,15 @@ def _row_texts(fields: Sequence[t.Field], writing: _Writing) -> Callable[[Sequen
         labels = [("," if i else "{") + label for i, (label, _) in enumerate(parts)]
         if not writing.ignore_nulls or not any(text.null_count for text in texts):
             filled = [pc.fill_null(text, "null") for text in texts]
-            return _joined(*chain.from_iterable(zip(labels, filled, strict=True)), "}")
+            return joined(*chain.from_iterable(zip(labels, filled, strict=True)), "}")
         # Every field brings a comma, or nothing at all; the first comma of a row makes way for the brace.
         present = [
-            pc.fill_null(_joined("," + label, text), "")
+            pc.fill_null(joined("," + label, text), "")
             for (label, _), text in zip(parts, texts, strict=True)
         ]
-        members = pc.cast(_joined(*present), pa.binary())
+        members = pc.cast(joined(*present), pa.binary())
         opened = pc.binary_replace_slice(members, start=0, stop=1, replacement=b"{")
-        return _joined(pc.cast(opened, pa.string()), "}")
+        return joined(pc.cast(opened, pa.string()), "}")
 
     return texts_of
 
@@ -877,27 +782,27 @@ def _struct_texts(type_: t.RowType, writing: _Writing) -> Texts:
     def texts_of(column: Any) -> Any:
         children = [column.field(i) for i in range(len(type_.fields))]
         if not children:
-            return _where_valid(column, pa.array(["{}"] * len(column), pa.string()))
-        return _where_valid(column, write(children))
+            return where_valid(column, pa.array(["{}"] * len(column), pa.string()))
+        return where_valid(column, write(children))
 
     return texts_of
 
 
 _TEXTS: dict[type[t.SqlType], Texts] = {
     t.NullType: lambda column: pa.nulls(len(column), pa.string()),
-    t.BooleanType: _plain_texts,
-    t.TinyIntType: _plain_texts,
-    t.SmallIntType: _plain_texts,
-    t.IntType: _plain_texts,
-    t.BigIntType: _plain_texts,
+    t.BooleanType: plain_texts,
+    t.TinyIntType: plain_texts,
+    t.SmallIntType: plain_texts,
+    t.IntType: plain_texts,
+    t.BigIntType: plain_texts,
     t.FloatType: _approximate_texts,
     t.DoubleType: _approximate_texts,
     t.CharType: _string_texts,
     t.VarCharType: _string_texts,
-    t.BinaryType: _bytes_texts,
-    t.VarBinaryType: _bytes_texts,
-    t.DateType: _date_texts,
-    t.TimeType: _time_texts,
+    t.BinaryType: _quoted(base64_texts),
+    t.VarBinaryType: _quoted(base64_texts),
+    t.DateType: _quoted(date_texts),
+    t.TimeType: _quoted(time_texts),
 }
 
 
@@ -908,7 +813,7 @@ def _texts_of(type_: t.SqlType, writing: _Writing) -> Texts:
     separator = "T" if writing.standard == "ISO-8601" else " "
     match type_:
         case t.DecimalType():
-            return _plain_decimal_texts if writing.plain_decimals else _decimal_texts
+            return plain_decimal_texts if writing.plain_decimals else decimal_texts
         case t.TimestampType():
             return _timestamp_texts(separator, "")
         case t.TimestampLtzType():

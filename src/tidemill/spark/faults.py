@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from tidemill.errors import Diagnostic, JobError, Span
+from tidemill.errors import Diagnostic, JobError, Span, TidemillError
 
 _MARK = "TIDEMILL{"
 
@@ -21,6 +23,16 @@ class RecordFault(Exception):
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         payload = {"code": code, "message": message, "hint": hint}
         super().__init__("TIDEMILL" + json.dumps(payload, ensure_ascii=True))
+
+
+@contextmanager
+def reported(table: str) -> Iterator[None]:
+    """In a Python worker: a diagnostic that stops the job reaches the driver as one, with the table's name."""
+    try:
+        yield
+    except TidemillError as error:
+        found = error.diagnostics[0]
+        raise RecordFault(found.code, f"table '{table}': {found.message}", found.hint) from None
 
 
 # What Spark says of a broken run, as (pattern, code, message, hint); first match wins.

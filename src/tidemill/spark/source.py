@@ -23,7 +23,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
-from tidemill.spark.faults import RecordFault
+from tidemill.spark.faults import RecordFault, reported
 from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
@@ -184,14 +184,15 @@ class Decode:
         from tidemill.formats.arrow import arrow_type
 
         judged = self.bad_records is not None
-        value_reader = self.value.reader(judged)
-        key_reader = self.key.reader(judged) if self.key else None
+        with reported(self.table):
+            value_reader = self.value.reader(judged)
+            key_reader = self.key.reader(judged) if self.key else None
         names = [column_name(i) for i in range(len(self.order))]
         names += [KIND_COLUMN] if self.has_kinds else []
         letter_type = arrow_type(_LETTER)
         letters = self.bad_records is BadRecords.DEAD_LETTER
         for batch in batches:
-            value = value_reader.read(batch.column("value"))
+            value = self._read(value_reader, batch.column("value"))
             bad = [(found, self.value) for found in value.bad]
             self._count(value)
             origin = value.records
@@ -200,7 +201,7 @@ class Decode:
             if key_reader is None:
                 columns = list(value.columns)
             else:
-                key = key_reader.read(batch.column("key"))
+                key = self._read(key_reader, batch.column("key"))
                 bad = [(found, key_reader.side) for found in key.bad] + bad
                 self._count(key)
                 columns, origin = _cross(key, value, batch.num_rows)
@@ -214,6 +215,10 @@ class Decode:
             if letters:
                 arrays.append(pa.nulls(len(arrays[0]), letter_type))
             yield pa.RecordBatch.from_arrays(arrays, names=[*names, BAD_COLUMN][: len(arrays)])
+
+    def _read(self, reader: Any, values: Any) -> Any:
+        with reported(self.table):
+            return reader.read(values)
 
     def _count(self, decoded: Decoded) -> None:
         for name, number in decoded.dropped.items():

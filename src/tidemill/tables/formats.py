@@ -7,13 +7,16 @@ that has a row here is checked and typed in full, also while nothing can run it 
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill import plugins
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
 from tidemill.errors import Span, did_you_mean
+from tidemill.plugins import PluginProblem
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     BOOLEAN,
@@ -60,7 +63,9 @@ class FormatSpec:
 
     @property
     def definition(self) -> FormatDefinition:
-        return FORMATS[self.name]
+        found = find_format(self.name)
+        assert found is not None
+        return found
 
 
 VALUE_PREFIX = "value."
@@ -74,12 +79,16 @@ def _no_rules(reader: OptionReader, prefix: str) -> None:
     """Options that go together whatever they say."""
 
 
+def _all_supported(type_: SqlType, options: Mapping[str, object]) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class FormatDefinition:
     name: str
     doc: str
-    options: tuple[Option[Any], ...]
-    unsupported: Unsupported
+    options: tuple[Option[Any], ...] = ()
+    unsupported: Unsupported = _all_supported
     check_options: Callable[[OptionReader, str], None] = _no_rules
     """Rules between options; gets the prefix."""
     changelog: ChangelogMode = INSERT_ONLY
@@ -192,23 +201,37 @@ def _json_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | No
 # --- csv ---------------------------------------------------------------------------------------
 
 
-def _single_character(text: str) -> str:
-    unescaped = _JAVA_ESCAPES.get(text, text)
-    if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
-        unescaped = chr(int(text[2:], 16))
-    if len(unescaped) != 1:
+def _character(text: str) -> str:
+    # Java counts halves of characters.
+    if len(text.encode("utf-16-le")) != 2:
         raise BadValue(f"It must be a string with single character, but was: {text}.")
-    return unescaped
+    return text
 
 
-_JAVA_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\"}
-CHARACTER = OptionType("Character", _single_character)
+def _unescaped(text: str) -> str:
+    """The escapes of Java's strings, which SQL's do not know."""
+
+    def meant(found: re.Match[str]) -> str:
+        code, octal, char = found.groups()
+        if char is not None:
+            return _JAVA_ESCAPES.get(char, char)
+        return chr(int(code, 16) if code else int(octal, 8))
+
+    return _JAVA_ESCAPE.sub(meant, text)
+
+
+_JAVA_ESCAPE = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|([0-3]?[0-7]{1,2})|(.))", re.DOTALL)
+_JAVA_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f"}
+CHARACTER = OptionType("Character", _character)
+ESCAPED_CHARACTER = OptionType("Character", lambda text: _character(_unescaped(text)))
 DISABLE_QUOTE = Option(
     "disable-quote-character", BOOLEAN, "Whether values are never quoted.", False
 )
 QUOTE = Option("quote-character", CHARACTER, "The character around values that need it.", '"')
 CSV_OPTIONS: tuple[Option[Any], ...] = (
-    Option("field-delimiter", CHARACTER, "What stands between fields; `\\t` is a tab.", ","),
+    Option(
+        "field-delimiter", ESCAPED_CHARACTER, "What stands between fields; `\\t` is a tab.", ","
+    ),
     DISABLE_QUOTE,
     QUOTE,
     Option(
@@ -288,8 +311,6 @@ def _csv_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | Non
             return "Only simple types are supported in the second level nesting of fields."
         case ArrayType() | RowType():
             return None
-        case TimeType(precision=precision) if precision > 3:
-            return f"CSV does not support TIME type with precision: {precision}, it only supports precision 0 ~ 3."
     return None if _is_simple(type_) else f"Unsupported type: {type_}"
 
 
@@ -392,15 +413,37 @@ def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
 
 # --- raw ---------------------------------------------------------------------------------------
 
+
+def _charset(text: str) -> str:
+    try:
+        found = codecs.lookup(text).name
+    except LookupError:
+        found = None
+    if found is None or found in _NOT_OF_JAVA:
+        raise BadValue(f"Unsupported charset name: {text}.")
+    return text
+
+
+# Codecs of Python's that are no encodings of texts, or none that Java has.
+_NOT_OF_JAVA = frozenset(
+    ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "utf-8-sig", "undefined")
+    + ("base64", "bz2", "hex", "quopri", "rot13", "uu", "zlib")
+)
 RAW_OPTIONS: tuple[Option[Any], ...] = (
-    Option("charset", TEXT, "Encoding of texts.", "UTF-8"),
+    Option("charset", OptionType("String", _charset), "Encoding of texts.", "UTF-8"),
     Option(
         "endianness",
         one_of("big-endian", "little-endian"),
         "Order of a number's bytes.",
         "big-endian",
     ),
-    Option("line-delimiter", TEXT, "Splits a record into rows; without it a record is one row."),
+    Option(
+        "line-delimiter",
+        OptionType("String", lambda text: _unescaped(TEXT.parse(text))),
+        "Splits a record into rows (`\\n` is a line feed) and ends each row that is written; without it a record is"
+        " one row.",
+        since="Flink 2.4",
+    ),
 )
 _RAW_TYPES = (BooleanType, *INTEGER_TYPES, *APPROXIMATE_TYPES, *STRING_TYPES, *BINARY_TYPES)
 
@@ -515,7 +558,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             CSV_OPTIONS,
             _csv_unsupported,
             _check_csv,
-            runnable=False,
         ),
         FormatDefinition(
             "avro",
@@ -538,7 +580,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             RAW_OPTIONS,
             _raw_unsupported,
             one_column=True,
-            runnable=False,
         ),
         FormatDefinition(
             "debezium-json",
@@ -587,7 +628,41 @@ FORMATS: Mapping[str, FormatDefinition] = {
         ),
     )
 }
-"""The formats that are checked; `runnable` says which of them jobs can use."""
+"""Our own formats that are checked; `runnable` says which of them jobs can use."""
+
+
+# --- formats of other packages -----------------------------------------------------------------
+
+
+def find_format(name: str) -> FormatDefinition | None:
+    """The format of that name, our own or a plug-in that can be used."""
+    found = FORMATS.get(name)
+    try:
+        return found or _plugin(name)
+    except PluginProblem:
+        return None
+
+
+def format_names() -> list[str]:
+    return [*FORMATS, *(name for name in plugins.names(plugins.FORMATS) if name not in FORMATS)]
+
+
+def _plugin(name: str) -> FormatDefinition | None:
+    found = plugins.load(plugins.FORMATS, name)
+    if found is None:
+        return None
+    hint = "docs/formats/plugins.md tells what a format has"
+    definition = getattr(found, "definition", None)
+    if not isinstance(definition, FormatDefinition):
+        raise PluginProblem(f"'{name}' has no 'definition' that is a FormatDefinition", hint)
+    if definition.name != name:
+        raise PluginProblem(
+            f"'{name}' is registered under this name but calls itself '{definition.name}'", hint
+        )
+    for part in ("decoder", "encoder"):
+        if not callable(getattr(found, part, None)):
+            raise PluginProblem(f"'{name}' has no '{part}' that can be called", hint)
+    return definition
 
 
 # --- choosing one ------------------------------------------------------------------------------
@@ -614,7 +689,7 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
     if name is None:
         return None
     prefix = f"{option.key.removesuffix('format')}{name}."
-    definition = FORMATS.get(name)
+    definition = find_format(name)
     if definition:
         spec = definition.build(reader, prefix, reader.value_span(option))
         return ChosenFormat(name, definition.changelog, option, spec)
@@ -625,23 +700,30 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
 def value_metadata(reader: OptionReader) -> MetadataKeys:
     """The keys that the value's format adds to those of the connector."""
     name = reader.text("format") or reader.text("value.format")
-    definition = FORMATS.get(name or "")
+    definition = find_format(name or "")
     return definition.value_metadata if definition else {}
 
 
 def refuse_format(reader: OptionReader, chosen: ChosenFormat) -> None:
     """Note that a chosen format does not exist here."""
     span = reader.value_span(chosen.option)
+    try:
+        _plugin(chosen.name)
+    except PluginProblem as problem:
+        reader.error("OPT-018", f"format {problem.message}", span, problem.hint)
+        return
     if chosen.name in KNOWN_FORMATS:
         hint = KNOWN_FORMATS[chosen.name]
         reader.error("OPT-012", f"format '{chosen.name}' is not supported", span, hint)
         return
-    available = [*FORMATS, *KNOWN_FORMATS]
+    names = format_names()
     reader.error(
         "OPT-011",
         f"Could not find any factory for identifier '{chosen.name}': there is no such format",
         span,
-        did_you_mean(chosen.name, available, f"available formats are {', '.join(FORMATS)}"),
+        did_you_mean(
+            chosen.name, [*names, *KNOWN_FORMATS], f"available formats are {', '.join(names)}"
+        ),
     )
 
 

@@ -48,6 +48,7 @@ CODES: Mapping[str, str] = {
     "OPT-015": "two options contradict each other",
     "OPT-016": "an option has no effect beside another",
     "OPT-017": "a reserved variable in the value of an option",
+    "OPT-018": "a format of another package that cannot be used",
     "OPT-020": "both topic and topic-pattern are set",
     "OPT-021": "neither topic nor topic-pattern is set",
     "OPT-022": "a mode lacks the option that it needs",
