@@ -20,7 +20,7 @@ from tidemill.formats import avro_schema as schemas
 from tidemill.formats.arrow import arrow_type
 
 AB = (t.Field("a", t.INT), t.Field("b", t.STRING))
-PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 def columns_of(fields, rows) -> list[pa.Array]:
@@ -38,7 +38,10 @@ def encode(fields, rows, options=None) -> list[bytes]:
 
 def same(left: pa.Array, right: pa.Array) -> bool:
     """Equal, and a NaN is equal to a NaN."""
-    return left.type == right.type and repr(left.to_pylist()) == repr(right.to_pylist())
+    if left.type != right.type:
+        return False
+    # Printed, also of dates that Python does not have.
+    return left.equals(right) or left.to_string(window=1000) == right.to_string(window=1000)
 
 
 # ---- one value of one type, both ways --------------------------------------------------------------------
@@ -140,7 +143,8 @@ def test_broken_records_are_read_alike_too(batch, data):
         found.validate(full=True)
         assert same(found, expected)
     good = [i for i in range(len(broken)) if i not in {b.index for b in bad}]
-    assert (decoded.records.to_pylist() if decoded.records else list(range(len(broken)))) == good
+    found = range(len(broken)) if decoded.records is None else decoded.records.to_pylist()
+    assert list(found) == good
 
 
 @PROPERTY
