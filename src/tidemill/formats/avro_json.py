@@ -102,13 +102,6 @@ def _read_record(found: Any, schema: schemas.Record) -> list[Any]:
         except Misfit as misfit:
             path = f"{f.name}.{misfit.path}" if misfit.path else f.name
             raise Misfit(misfit.reason, path) from None
-    names = {f.name for f in schema.fields}
-    known = [name in names for name in members]
-    # Java looks for its fields one after the other, and does not read on behind the last of them.
-    early = known[: len(known) - known[::-1].index(True)] if any(known) else []
-    if not all(early):
-        unknown = ", ".join(name for name, k in zip(members, early, strict=False) if not k)
-        raise Misfit(f"Unknown fields: [{unknown}]")
     return values
 
 

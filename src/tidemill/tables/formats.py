@@ -500,7 +500,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "One Avro record without a header; its schema is made from the columns.",
             AVRO_OPTIONS,
             _avro_unsupported,
-            runnable=False,
         ),
         FormatDefinition(
             "avro-confluent",
