@@ -7,9 +7,10 @@ its caller, who knows topic, partition and offset, decide what happens.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,14 @@ class Encoder(Protocol):
         ...
 
 
+class ChangeEncoder(Encoder, Protocol):
+    """The encoder of a format that can tell what happened to a row."""
+
+    def encode(self, columns: Sequence[pa.Array], kinds: pa.Array | None = None) -> pa.Array:
+        """`kinds` is an int8 array of row kinds; without it all rows are inserts."""
+        ...
+
+
 class Format(Protocol):
     """What a format module offers."""
 
@@ -63,7 +72,16 @@ class Format(Protocol):
         options: Mapping[str, object],
         wanted: Sequence[str] | None = None,
     ) -> Decoder:
-        """`fields` is the full row type of the key or value; `wanted` names the fields to return, in that order."""
+        """`fields` is the full row type of the key or value; `wanted` names the fields to return, in that order.
+
+        A format with metadata of its own takes one more argument, the keys of those that are wanted: their columns
+        come after those of the fields.
+        """
         ...
 
     def encoder(self, fields: Sequence[Field], options: Mapping[str, object]) -> Encoder: ...
+
+
+def format_module(name: str) -> Any:
+    """The module of a format by the name that tables know it by."""
+    return importlib.import_module(f"tidemill.formats.{name.replace('-', '_')}")

@@ -43,6 +43,9 @@ class Lowering:
                 return below.select(*expressions, *kind)
             case nodes.Filter():
                 return self.lower(node.input).where(to_sql(node.condition))
+            case nodes.DropUpdateBefore():
+                kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
+                return self.lower(node.input).where(kept)
             case nodes.Aggregate():
                 before = RowKind.UPDATE_BEFORE in self.modes.of(node)
                 return group_aggregate(self.lower(node.input), node, before)

@@ -2,12 +2,12 @@
 Out: one DataFrame for the kernel's Kafka sink, or text lines for `print` and top-level SELECT.
 
 Law: an upsert table gets a record per insert or update-after and a tombstone per delete (or update-before that
-arrives); an append table gets inserts only, which the planner has made sure of.
+arrives); a format that tells kinds gets every row with its kind; any other table gets inserts only, which the planner
+has made sure of.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from pyspark.sql import types as s
 
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.errors import TidemillError
+from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name
@@ -51,8 +52,7 @@ class Encoding:
     columns: tuple[str, ...]
 
     def encoder(self) -> Any:
-        module = importlib.import_module(f"tidemill.formats.{self.format}")
-        return module.encoder(self.fields, self.options)
+        return format_module(self.format).encoder(self.fields, self.options)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ class Encode:
     required: tuple[tuple[str, str], ...]
     """Columns that are NOT NULL, with their names in the script."""
     deletes: bool
+    """Whether a row that is gone is a record without a value."""
+    changes: bool
+    """Whether the value's format tells the rows' kinds."""
     dropped: Count | None = field(hash=False, compare=False)
     """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
 
@@ -87,16 +90,17 @@ class Encode:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        encoded = self._encode(encoder, self.value, batch)
+        kinds = (batch.column(KIND_COLUMN),) if self.changes else ()
+        encoded = self._encode(encoder, self.value, batch, *kinds)
         if not self.deletes:
             return encoded
         gone = pa.array([int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)], pa.int8())
         is_delete = pc.is_in(batch.column(KIND_COLUMN), gone)
         return pc.if_else(is_delete, pa.scalar(None, encoded.type), encoded)
 
-    def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch) -> Any:
+    def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch, *kinds: Any) -> Any:
         try:
-            return encoder.encode([batch.column(c) for c in side.columns])
+            return encoder.encode([batch.column(c) for c in side.columns], *kinds)
         except TidemillError as error:
             found = error.diagnostics[0]
             raise RecordFault(
@@ -148,11 +152,13 @@ def kafka_records(
             connector.key_fields(schema),
             tuple(place[c] for c, _ in connector.key_columns),
         )
-    deletes = isinstance(connector, UpsertKafkaTable) and KIND_COLUMN in frame.columns
+    has_kinds = KIND_COLUMN in frame.columns
+    deletes = has_kinds and isinstance(connector, UpsertKafkaTable)
+    changes = has_kinds and not connector.value_format.definition.changelog.insert_only
     written = [c for c in schema.metadata if not c.virtual]
     kept = {_METADATA_COLUMNS[c.key]: c for c in written}
     prepared = frame.select(
-        *(n for n in frame.columns if n != KIND_COLUMN or deletes),
+        *(n for n in frame.columns if n != KIND_COLUMN or deletes or changes),
         *(
             f.expr(f"CAST({place[column.name]} AS {ddl})").alias(name)
             for (name, ddl), column in kept.items()
@@ -164,7 +170,7 @@ def kafka_records(
         for c in schema.writable
         if not c.type.nullable and not isinstance(c, Metadata)
     )
-    encode = Encode(table.name, value, key, names, required, deletes, dropped)
+    encode = Encode(table.name, value, key, names, required, deletes, changes, dropped)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),

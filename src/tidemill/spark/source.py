@@ -6,7 +6,6 @@ Law: a record that cannot be decoded stops the job with its address; nothing is 
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from tidemill.formats import BadRecord, Decoded
+from tidemill.changelog import KIND_COLUMN
+from tidemill.formats import BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.types import spark_type
-from tidemill.tables.catalog import Metadata, Physical, Table
+from tidemill.tables.catalog import Column, Metadata, Physical, Table
+from tidemill.tables.formats import VALUE_PREFIX
 from tidemill.tables.kafka import TopicTable
 from tidemill.types import Field
 
@@ -91,16 +92,17 @@ class Side:
     fields: tuple[Field, ...]
     wanted: tuple[str, ...]
     option_prefix: str
+    metadata: tuple[str, ...] = ()
+    """Keys of what the format itself tells about a record."""
 
     def decoder(self) -> Any:
-        return importlib.import_module(f"tidemill.formats.{self.format}").decoder(
-            self.fields, self.options, self.wanted
-        )
+        more = (self.metadata,) if self.metadata else ()
+        return format_module(self.format).decoder(self.fields, self.options, self.wanted, *more)
 
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, c1, …)."""
+    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, …, _kind?)."""
 
     table: str
     topic: str | None
@@ -111,6 +113,8 @@ class Decode:
     """Kernel columns that metadata columns are made of."""
     order: tuple[int, ...]
     """Of the key's columns, then the value's, then the kept ones: which makes c0, which c1, and so on."""
+    has_kinds: bool
+    """Whether the value tells the rows' kinds, which are then the last column."""
     count: Count = field(hash=False, compare=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -122,20 +126,25 @@ class Decode:
         value_decoder = self.value.decoder()
         key_decoder = self.key.decoder() if self.key else None
         names = [column_name(i) for i in range(len(self.order))]
+        names += [KIND_COLUMN] if self.has_kinds else []
         for batch in batches:
             value = value_decoder.decode(batch.column("value"))
             self._check(value, self.value, batch)
             origin = value.records
+            if self.has_kinds:
+                value.columns.append(value.kinds)
             if key_decoder is None or self.key is None:
                 columns = list(value.columns)
             else:
                 key = key_decoder.decode(batch.column("key"))
                 self._check(key, self.key, batch)
                 columns, origin = _cross(key, value, batch.num_rows)
+            kinds = [columns.pop()] if self.has_kinds else []
             for name in self.kept:
                 column = batch.column(name)
                 columns.append(column if origin is None else column.take(origin))
-            yield pa.RecordBatch.from_arrays([columns[i] for i in self.order], names=names)
+            arrays = [*(columns[i] for i in self.order), *kinds]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _check(self, decoded: Decoded, side: Side, batch: pa.RecordBatch) -> None:
         for name, number in decoded.dropped.items():
@@ -239,12 +248,14 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     # A column that is in key and value comes from the value, as in Flink.
     in_value = {column: name for column, name in connector.value_columns}
     in_key = {c: n for c, n in connector.key_columns if c not in in_value}
+    told = [c.key for c in wanted if isinstance(c, Metadata) and _is_told(c)]
     value = Side(
         connector.value_format.name,
         connector.value_format.options,
         connector.value_fields(schema),
         tuple(in_value[c] for c in physical if c in in_value),
         connector.value_format.prefix,
+        tuple(key.removeprefix(VALUE_PREFIX) for key in dict.fromkeys(told)),
     )
     key = None
     if connector.key_format is not None:
@@ -255,8 +266,9 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
             tuple(in_key[c] for c in physical if c in in_key),
             connector.key_format.prefix,
         )
-    decoded = [c for c in physical if c in in_key] + [c for c in physical if c in in_value]
-    kept = sorted({KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata)})
+    kept = sorted(
+        {KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata) and not _is_told(c)}
+    )
     if not wanted:
         kept = ["partition"]  # a batch without columns would lose its number of rows
     # The address of a record is for messages only; a topic's name per row would cost more than all else.
@@ -265,30 +277,46 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     read += [*(["key"] if key else []), *([] if topic else ["topic"])]
     read += [k for k in kept if k not in read]
 
-    made = [*decoded, *kept]
-    sources = [
-        KERNEL_COLUMNS[c.key][0] if isinstance(c, Metadata) else c.name for c in wanted
-    ] or kept
-    # A kernel column may be called like a physical one.
-    order = tuple(
-        made.index(name, len(decoded) if is_kernel else 0)
-        for name, is_kernel in zip(
-            sources, [isinstance(c, Metadata) for c in wanted] or [True], strict=True
-        )
-    )
+    # A physical column, metadata of the format and a kernel column may all be called alike.
+    made = [
+        *(("column", c) for c in physical if c in in_key),
+        *(("column", c) for c in physical if c in in_value),
+        *(("told", key) for key in dict.fromkeys(told)),
+        *(("kernel", name) for name in kept),
+    ]
+    sources = [_source_of(c) for c in wanted] or [("kernel", name) for name in kept]
     kernel_types = dict(KERNEL_COLUMNS.values())
     types = [
-        kernel_types[name] if at >= len(decoded) else spark_type(column_types[name])
-        for name, at in zip(sources, order, strict=True)
+        kernel_types[name]
+        if where == "kernel"
+        else spark_type(
+            connector.metadata_keys[name].read_type if where == "told" else column_types[name]
+        )
+        for where, name in sources
     ]
-    output = s.StructType([s.StructField(column_name(i), x) for i, x in enumerate(types)])
-    decode = Decode(table.name, topic, value, key, tuple(kept), order, count)
+    fields = [s.StructField(column_name(i), x) for i, x in enumerate(types)]
+    has_kinds = not connector.value_format.definition.changelog.insert_only
+    if has_kinds:
+        fields.append(s.StructField(KIND_COLUMN, s.ByteType()))
+    order = tuple(made.index(source) for source in sources)
+    decode = Decode(table.name, topic, value, key, tuple(kept), order, has_kinds, count)
     casts = {
         column_name(i): cast
         for i, c in enumerate(wanted)
         if isinstance(c, Metadata) and (cast := _cast(c, connector, i))
     }
-    return Decoding(tuple(read), decode, output, casts)
+    return Decoding(tuple(read), decode, s.StructType(fields), casts)
+
+
+def _is_told(column: Metadata) -> bool:
+    """Whether metadata comes from the value's format, not from Kafka."""
+    return column.key.startswith(VALUE_PREFIX)
+
+
+def _source_of(column: Column) -> tuple[str, str]:
+    if not isinstance(column, Metadata):
+        return "column", column.name
+    return ("told", column.key) if _is_told(column) else ("kernel", KERNEL_COLUMNS[column.key][0])
 
 
 def _cast(column: Metadata, connector: TopicTable, index: int) -> str | None:

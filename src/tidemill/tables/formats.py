@@ -63,6 +63,9 @@ class FormatSpec:
         return FORMATS[self.name]
 
 
+VALUE_PREFIX = "value."
+"""What a table writes before a key of its value format's metadata."""
+
 Unsupported = Callable[[SqlType, Mapping[str, object]], str | None]
 """Why a column of this type cannot travel under these options; None when it can."""
 
@@ -92,7 +95,7 @@ class FormatDefinition:
 
     @property
     def value_metadata(self) -> MetadataKeys:
-        return {f"value.{key}": what for key, what in self.metadata.items()}
+        return {VALUE_PREFIX + key: what for key, what in self.metadata.items()}
 
     def build(self, reader: OptionReader, prefix: str, place: Span) -> FormatSpec:
         """`place` is where the table names the format."""
@@ -155,8 +158,8 @@ JSON_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "decode.json-parser.enabled",
         BOOLEAN,
-        "Whether a number that is read into a STRING or a DECIMAL keeps the digits that are written;"
-        " Flink's older parser (`false`) takes it through a double.",
+        "Whether a number that is read into a STRING keeps the digits that are written; Flink's older parser"
+        " (`false`) takes it through a double, or a BigDecimal where the table has a DECIMAL.",
         True,
     ),
 )
@@ -469,10 +472,29 @@ def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
     return f"Debezium JSON serialization doesn't support '{spec.prefix}{SCHEMA_INCLUDE.key}' option been set to true."
 
 
+def _parse_pattern(text: str) -> str:
+    """Java's regular expression as Python writes it: the names are matched by Python."""
+    if "&&" in text:
+        raise BadValue(f"'&&' in the pattern '{text}' cannot be used here.", _WITHOUT_PATTERN)
+    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
+    pattern = _NAMED_GROUP.sub("(?P<", quoted).replace(r"\z", r"\Z")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        why = f"Not a regular expression that can be used here: {error}."
+        raise BadValue(why, _WITHOUT_PATTERN) from None
+    return pattern
+
+
+_WITHOUT_PATTERN = "name them one by one, a|b|c, or filter by the metadata column 'value.table'"
+_QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
+
+
 def _pattern(what: str) -> Option[str]:
     return Option(
         f"{what}.include",
-        TEXT,
+        OptionType("String", _parse_pattern),
         f"Java's regular expression for the names of the {what}s to read, matched in full.",
     )
 
@@ -528,7 +550,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             changelog=ALL_CHANGES,
             metadata=_DEBEZIUM_METADATA,
             why_not_written=_has_no_schema,
-            runnable=False,
         ),
         FormatDefinition(
             "debezium-avro-confluent",
@@ -546,7 +567,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_CANAL_METADATA,
-            runnable=False,
         ),
         FormatDefinition(
             "maxwell-json",
@@ -555,7 +575,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_MAXWELL_METADATA,
-            runnable=False,
         ),
         FormatDefinition(
             "ogg-json",
@@ -564,7 +583,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_OGG_METADATA,
-            runnable=False,
         ),
     )
 }
