@@ -50,7 +50,9 @@ def _some(type_: t.SqlType) -> st.SearchStrategy[object]:
             top = 10**type_.precision - 1
             numbers = st.one_of(
                 st.integers(-top, top),
-                st.sampled_from([0, -1, 1, min(127, top), -min(128, top), -min(129, top), top, -top]),
+                st.sampled_from(
+                    [0, -1, 1, min(127, top), -min(128, top), -min(129, top), top, -top]
+                ),
             )
             return numbers.map(lambda v: scaled(v, type_.scale))
         case t.DateType():

@@ -132,7 +132,9 @@ def test_broken_records_are_read_alike_too(batch, data):
             case "add":
                 record += data.draw(st.binary(min_size=1, max_size=12))
             case "flip" if record:
-                record = record[:at] + data.draw(st.binary(min_size=1, max_size=3)) + record[at + 1 :]
+                record = (
+                    record[:at] + data.draw(st.binary(min_size=1, max_size=3)) + record[at + 1 :]
+                )
             case "other":
                 record = data.draw(st.binary(max_size=24))
         broken.append(record)
@@ -153,7 +155,9 @@ def test_fastavro_reads_what_is_written(batch):
     fields, rows = batch
     schema = schemas.schema_of(fields, legacy=True)
     plain = fastavro.parse_schema(_without_logical_types(schema))
-    read = avro_exact.reader(schemas.resolve(avro.table_schema(fields, {}), avro.table_schema(fields, {})))
+    read = avro_exact.reader(
+        schemas.resolve(avro.table_schema(fields, {}), avro.table_schema(fields, {}))
+    )
     for record in encode(fields, rows):
         stream = io.BytesIO(record)
         found = fastavro.schemaless_reader(stream, plain, None)
@@ -167,7 +171,9 @@ def test_fastavro_reads_what_is_written(batch):
 def _without_logical_types(schema):
     match schema:
         case dict():
-            kept = {k: v for k, v in schema.items() if k not in ("logicalType", "precision", "scale")}
+            kept = {
+                k: v for k, v in schema.items() if k not in ("logicalType", "precision", "scale")
+            }
             return {k: _without_logical_types(v) for k, v in kept.items()}
         case list():
             return [_without_logical_types(s) for s in schema]
@@ -304,7 +310,9 @@ def test_a_null_where_none_may_be_stops_the_job():
 
 
 def test_a_null_key_stops_the_job():
-    entries = pa.array([[(None, 1)]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.int32())])))
+    entries = pa.array(
+        [[(None, 1)]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.int32())]))
+    )
     fields = (t.Field("m", t.MapType(key=t.STRING, value=t.INT)),)
     with pytest.raises(JobError, match="NULL key") as raised:
         avro.encoder(fields, {}).encode([entries])

@@ -1,8 +1,9 @@
 """Avro one record at a time, as Java reads it: bytes → data → values of SQL types.
 
-In: a `Reading` and a record's bytes. Out: a record's fields as a list of data (int, float, str, bytes, list, dict), and
-by `converter` the Python values that Arrow takes for a column. Law: this is what `avro_read` must agree with; it is used
-for the records that Arrow's kernels cannot vouch for. `Malformed` is the only thing raised for what bytes hold.
+In: a `Reading` and a record's bytes. Out: a record's fields as a list of data (int, float, str, bytes, list, dict),
+and by `converter` the Python values that Arrow takes for a column. Law: this is what `avro_read` must agree with; it
+is used for the records that Arrow's kernels cannot vouch for. `Malformed` is the only thing raised for what bytes
+hold.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ _PROMOTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("int", "float"): float,
     ("int", "double"): float,
     # Not through a double, which would round twice.
-    ("long", "float"): lambda found: pc.cast(pa.scalar(found, pa.int64()), pa.float32(), safe=False).as_py(),
+    ("long", "float"): lambda found: pc.cast(
+        pa.scalar(found, pa.int64()), pa.float32(), safe=False
+    ).as_py(),
     ("long", "double"): float,
 }
 
@@ -255,7 +258,9 @@ def read_record(read: Read, data: bytes) -> Any:
         raise Malformed("the record is nested too deeply") from None
     if at != len(data):
         left = len(data) - at
-        raise Malformed("1 byte follows the record" if left == 1 else f"{left} bytes follow the record")
+        raise Malformed(
+            "1 byte follows the record" if left == 1 else f"{left} bytes follow the record"
+        )
     return found
 
 

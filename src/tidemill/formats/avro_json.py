@@ -1,7 +1,7 @@
 """Avro's JSON: documents ⇄ data, as Java's JsonDecoder and JsonEncoder; also the default values in schemas.
 
-In: a schema and a document, or a schema and data. Out: data as `avro_exact` knows it, or the document's text. A value of
-a union is an object of one member that names the branch; bytes are texts of the characters U+0000 to U+00FF.
+In: a schema and a document, or a schema and data. Out: data as `avro_exact` knows it, or the document's text. A value
+of a union is an object of one member that names the branch; bytes are texts of the characters U+0000 to U+00FF.
 Law: reading raises nothing but `Misfit` for what a document holds.
 """
 
@@ -36,7 +36,9 @@ def default_value(json: Any, schema: schemas.Schema) -> Any:
             return {k: default_value(v, schema.values) for k, v in json.items()}
         case schemas.Record():
             return [
-                default_value(json[f.name] if f.name in json else (f.default or (None,))[0], f.schema)
+                default_value(
+                    json[f.name] if f.name in json else (f.default or (None,))[0], f.schema
+                )
                 for f in schema.fields
             ]
     return read(json, schema)
@@ -116,7 +118,9 @@ def _whole(kind: str) -> Callable[[Any], int]:
     def take(found: Any) -> int:
         if type(found) not in (int, float, json_exact.Number):
             raise Misfit(f"Expected {kind}. Got {json_exact.shown(found)}")
-        number = int(float(found)) if type(found) is not int and not _is_whole(found) else int(found)
+        number = (
+            int(float(found)) if type(found) is not int and not _is_whole(found) else int(found)
+        )
         if not -limit <= number < limit:
             raise Misfit(f"Numeric value ({found}) out of range of {kind}")
         return number

@@ -1,16 +1,17 @@
 """Avro records → Arrow columns, all records of a chunk at once and field by field.
 
-In: a `Reading`, the types of its fields, a `binary` array. Out: one array per wanted field, and what is wrong with the
-records that give no row. A chunk's bytes are one buffer with a position for each record. To read a field is to take the
-eight bytes at every position, to make numbers of them by shifts and masks, and to move the positions on; no Python is run
-per record. fastavro makes dicts, at a tenth of the speed.
-Law: the same rows as `avro_exact` reads. A position that cannot be vouched for is sent behind the data, where it stays; at
-the end a record whose position is not its end is read by `avro_exact`, which finds out what it is.
+In: a `Reading`, the types of its fields, a `binary` array. Out: one array per wanted field, and what is wrong with
+the records that give no row. A chunk's bytes are one buffer with a position for each record. To read a field is to
+take the eight bytes at every position, to make numbers of them by shifts and masks, and to move the positions on; no
+Python is run per record. fastavro makes dicts, at a tenth of the speed.
+Law: the same rows as `avro_exact` reads. A position that cannot be vouched for is sent behind the data, where it
+stays; at the end a record whose position is not its end is read by `avro_exact`, which finds out what it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -125,7 +126,9 @@ def _varint(source: _Source, at: Any) -> tuple[Any, Any]:
     return _with_ninth_byte(source, at, value, pc.greater_equal(own, _u(_TWO_63)), pc.add(at, size))
 
 
-def _with_ninth_byte(source: _Source, at: Any, value: Any, long: Any, behind: Any) -> tuple[Any, Any]:
+def _with_ninth_byte(
+    source: _Source, at: Any, value: Any, long: Any, behind: Any
+) -> tuple[Any, Any]:
     """The same, where some numbers go on behind eight bytes."""
     rest = _window(source, pc.add(at, _8))
     ninth = pc.bit_wise_and(rest, _u(0x7F))
@@ -375,9 +378,7 @@ def _bytes(type_: t.SqlType | None, size: int | None) -> _Field:
         return _masked(found, there), pc.if_else(there, behind, at)
 
     room, least = (10, 1) if size is None else (0, size)
-    return _Field(
-        lambda source, at, end: read(source, at, end, None), room, least, read_some
-    )
+    return _Field(lambda source, at, end: read(source, at, end, None), room, least, read_some)
 
 
 def _symbols(reading: schemas.Symbols) -> _Field:
@@ -444,8 +445,8 @@ def _branches(reading: schemas.Branches, type_: t.SqlType | None) -> _Field:
 def _repeated(element: _Field) -> Callable[[_Source, Any, Any], tuple[Any, list[Any], Any, Any]]:
     """Blocks of elements: in a wave for all first elements, one for all second ones, and so on.
 
-    Gives offsets, the waves' columns, the order that brings them back by record, and the positions. A record of more than
-    one block, or of a block with its size, is lost.
+    Gives offsets, the waves' columns, the order that brings them back by record, and the positions. A record of more
+    than one block, or of a block with its size, is lost.
     """
     if not element.least:
         raise _ByRecord
@@ -516,7 +517,10 @@ def _entries(reading: schemas.Entries, type_: t.SqlType | None) -> _Field:
         value_type = type_.value
     elif isinstance(type_, t.MultisetType):
         value_type = t.INT
-    key, value = _bytes(None if type_ is None else t.STRING, None), _field(reading.value, value_type)
+    key, value = (
+        _bytes(None if type_ is None else t.STRING, None),
+        _field(reading.value, value_type),
+    )
 
     def read_entry(source: _Source, at: Any, end: Any) -> tuple[Any, Any]:
         keys, at = key.read(source, at, end)
@@ -624,12 +628,20 @@ def _field(reading: schemas.Reading, type_: t.SqlType | None) -> _Field:
 
 
 class RecordReader:
-    """Reads records of one writer's schema into the wanted ones of the reader's fields."""
+    """Reads records of one writer's schema into the wanted ones of the reader's fields.
+
+    `header` is how many bytes stand before each record, all of which have them.
+    """
 
     def __init__(
-        self, reading: schemas.Reading, fields: Sequence[t.Field], wanted: Iterable[str]
+        self,
+        reading: schemas.Reading,
+        fields: Sequence[t.Field],
+        wanted: Iterable[str],
+        header: int = 0,
     ) -> None:
         names = set(wanted)
+        self._header = header
         places = [i for i, f in enumerate(fields) if f.name in names]
         reading = schemas.pruned(reading, set(places))
         self._fields = [(i, fields[i].name, fields[i].type) for i in places]
@@ -640,10 +652,8 @@ class RecordReader:
         self._room = 0
         if isinstance(reading, schemas.Members):
             types = [f.type if i in places else None for i, f in enumerate(fields)]
-            try:
+            with suppress(_ByRecord):
                 self._read, self._room, _ = _members(reading, types)
-            except _ByRecord:
-                pass
 
     def read(self, records: Any) -> tuple[list[Any], dict[int, avro_exact.Malformed]]:
         """The wanted fields in the table's order; a bad record has a row of no meaning."""
@@ -673,14 +683,14 @@ class RecordReader:
             return None
         source, start, end = _source(records, self._room)
         try:
-            columns, at = self._read(source, start, end)
+            columns, at = self._read(source, pc.add(start, _u(self._header)), end)
         except _Unsure:
             return None
         doubtful = pc.indices_nonzero(pc.not_equal(at, end))
         return [columns[i] for i, _, _ in self._fields], doubtful
 
     def _parse(self, record: bytes) -> Any:
-        return avro_exact.read_record(self._exact, record)
+        return avro_exact.read_record(self._exact, record[self._header :])
 
     def read_each(
         self, records: Sequence[bytes], parse: Callable[[bytes], Sequence[Any]]

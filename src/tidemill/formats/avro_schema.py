@@ -1,8 +1,9 @@
 """Avro schemas: from a table's columns, from JSON, and what a writer's schema means to a reader's.
 
-In: columns or the JSON of a schema. Out: schemas as values, and a `Reading`: how bytes that were written by one schema
-become data of another, by Avro's rules of resolution as Java applies them. Law: this module knows no bytes. What does not
-go together is not an error here but a `Refused` in its place, for it matters only to a record that gets there.
+In: columns or the JSON of a schema. Out: schemas as values, and a `Reading`: how bytes that were written by one
+schema become data of another, by Avro's rules of resolution as Java applies them. Law: this module knows no bytes.
+What does not go together is not an error here but a `Refused` in its place, for it matters only to a record that gets
+there.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ class _Parser:
         return found
 
     def _described(self, kind: str, node: dict[str, Any], space: str | None) -> Schema:
-        says = {k: node[k] for k in ("logicalType", "precision", "scale") if k in node}
+        says: dict[str, Any] = {
+            k: node[k] for k in ("logicalType", "precision", "scale") if k in node
+        }
         if kind in PRIMITIVES:
             return Schema(kind, logical=says)
         if kind == "array" and "items" in node:
@@ -270,10 +273,10 @@ def type_of(schema: Schema) -> t.SqlType | None:
 def _decimal_of(schema: Schema) -> t.SqlType | None:
     if schema.logical.get("logicalType") != "decimal":
         return None
-    precision, scale = schema.logical.get("precision"), schema.logical.get("scale", 0)
     try:
+        precision, scale = schema.logical["precision"], schema.logical.get("scale", 0)
         return t.DecimalType(precision=precision, scale=scale, nullable=False)
-    except (TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 
@@ -386,7 +389,9 @@ def resolve(writer: Schema, reader: Schema) -> Reading:
             return Items(resolve(writer.items, reader.items))
         case Map(), Map():
             return Entries(resolve(writer.values, reader.values))
-        case (Enum(), Enum()) | (Fixed(), Fixed()) if writer.name != reader.name:
+        case Enum(name=name), Enum() if name != reader.name:
+            return _mismatch(writer, reader)
+        case Fixed(name=name), Fixed() if name != reader.name:
             return _mismatch(writer, reader)
         case Enum(), Enum():
             known = {s: s for s in reader.symbols}
@@ -426,7 +431,9 @@ def _resolve_record(writer: Record, reader: Record) -> Reading:
             return Refused(
                 f"Found {writer.name}, expecting {reader.name}, missing required field {name}"
             )
-    defaults = {i: (d[0], reader.fields[i].schema) for i in absent if (d := reader.fields[i].default)}
+    defaults = {
+        i: (d[0], reader.fields[i].schema) for i in absent if (d := reader.fields[i].default)
+    }
     return Members(tuple(members), tuple(f.name for f in reader.fields), defaults)
 
 

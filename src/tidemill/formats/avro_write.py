@@ -1,9 +1,9 @@
 """Arrow columns → Avro records, column by column.
 
-In: a schema, the columns' types, one array per column. Out: a `binary` array of bare records, each as Java's encoder writes
-it. A column becomes an array of its values' bytes, and a record is what the columns have at its place, joined.
-Law: reading gives back what was written. No Python is run per record, but for DECIMALs of more than 18 digits and numbers
-of more than 56 bits.
+In: a schema, the columns' types, one array per column. Out: a `binary` array of bare records, each as Java's encoder
+writes it. A column becomes an array of its values' bytes, and a record is what the columns have at its place, joined.
+Law: reading gives back what was written. No Python is run per record, but for DECIMALs of more than 18 digits and
+numbers of more than 56 bits.
 """
 
 from __future__ import annotations
@@ -149,7 +149,9 @@ def _time_bytes(column: Any) -> Any:
 
 
 def _timestamp_bytes(column: Any) -> Any:
-    micros = column if column.type.unit == "us" else pc.cast(column, pa.timestamp("us", column.type.tz))
+    micros = (
+        column if column.type.unit == "us" else pc.cast(column, pa.timestamp("us", column.type.tz))
+    )
     micros = pc.cast(micros, _WHOLE)
     # Down, also before 1970.
     millis = pc.divide(micros, 1000)
@@ -189,7 +191,9 @@ def _decimal_data(type_: t.DecimalType) -> Bytes:
 def _unscaled_bytes(value: Decimal) -> bytes:
     sign, digits, _ = value.as_tuple()
     number = int("".join(map(str, digits))) * (-1 if sign else 1)
-    return number.to_bytes(((number if number >= 0 else ~number).bit_length()) // 8 + 1, "big", signed=True)
+    return number.to_bytes(
+        ((number if number >= 0 else ~number).bit_length()) // 8 + 1, "big", signed=True
+    )
 
 
 # ---- containers ------------------------------------------------------------------------------------------
