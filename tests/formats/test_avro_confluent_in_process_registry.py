@@ -1,4 +1,4 @@
-"""`avro-confluent` and `debezium-avro-confluent` against the registry in `harness.registry`, which is in this process."""
+"""`avro-confluent` and `debezium-avro-confluent` against `harness.registry`, a registry in this process."""
 
 from __future__ import annotations
 
@@ -378,7 +378,7 @@ def test_decoder_and_encoder_survive_pickling(registry):
 
 # ---- changes ---------------------------------------------------------------------------------------------
 
-I, UB, UA, D = RowKind
+INSERT, UB, UA, D = RowKind
 
 
 def debezium(registry):
@@ -424,7 +424,7 @@ def test_changes_have_kinds(registry):
     decoded = decode(AB, records, options(registry), None, debezium_avro_confluent)
     assert not decoded.bad
     assert decoded.dropped == {avro.NULL_VALUE: 2}
-    assert decoded.kinds.to_pylist() == [I, UB, UA, D, I]
+    assert decoded.kinds.to_pylist() == [INSERT, UB, UA, D, INSERT]
     assert decoded.records.to_pylist() == [0, 2, 2, 4, 5]
     assert rows_of(decoded) == [(1, "x"), (1, "x"), (2, None), (2, None), (2, None)]
     pruned = decode(AB, records, options(registry), ["b"], debezium_avro_confluent)
@@ -459,7 +459,7 @@ def test_changes_that_cannot_be(registry):
 
 def test_changes_are_written_as_inserts_and_deletes(registry):
     encoder = debezium_avro_confluent.encoder(AB, options(registry))
-    kinds = pa.array([I, UB, UA, D], pa.int8())
+    kinds = pa.array([INSERT, UB, UA, D], pa.int8())
     records = encoder.encode(columns_of(AB, [(n, "x") for n in range(4)]), kinds)
     assert records.to_pylist() == [
         numbered(1, bytes.fromhex(data))
@@ -471,9 +471,9 @@ def test_changes_are_written_as_inserts_and_deletes(registry):
         )
     ]
     decoded = debezium_avro_confluent.decoder(AB, options(registry)).decode(records)
-    assert decoded.kinds.to_pylist() == [I, D, I, D]
+    assert decoded.kinds.to_pylist() == [INSERT, D, INSERT, D]
     assert rows_of(decoded) == [(n, "x") for n in range(4)]
     alone = encoder.encode(columns_of(AB, [(1, None)]))
     assert debezium_avro_confluent.decoder(AB, options(registry)).decode(
         alone
-    ).kinds.to_pylist() == [I]
+    ).kinds.to_pylist() == [INSERT]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tidemill.errors import Diagnostic, JobError, Span
+from tidemill.errors import Diagnostic, JobError, Span, TidemillError
 
 _MARK = "TIDEMILL{"
 
@@ -20,6 +22,16 @@ class RecordFault(Exception):
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         payload = {"code": code, "message": message, "hint": hint}
         super().__init__("TIDEMILL" + json.dumps(payload, ensure_ascii=True))
+
+
+@contextmanager
+def faults_of(table: str) -> Iterator[None]:
+    """In a Python worker: what a format raises for more than a record becomes a fault of the table."""
+    try:
+        yield
+    except TidemillError as error:
+        found = error.diagnostics[0]
+        raise RecordFault(found.code, f"table '{table}': {found.message}", found.hint) from None
 
 
 # What Spark says of a broken run, as (pattern, code, message, hint); first match wins.

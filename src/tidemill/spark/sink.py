@@ -18,12 +18,11 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from tidemill.changelog import KIND_COLUMN, RowKind
-from tidemill.errors import TidemillError
 from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name
-from tidemill.spark.faults import RecordFault
+from tidemill.spark.faults import RecordFault, faults_of
 from tidemill.spark.lower import with_kind
 from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
@@ -75,8 +74,9 @@ class Encode:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        value_encoder = self.value.encoder()
-        key_encoder = self.key.encoder() if self.key else None
+        with faults_of(self.table):
+            value_encoder = self.value.encoder()
+            key_encoder = self.key.encoder() if self.key else None
         names = [*(["key"] if self.key else []), "value", *self.kept]
         for batch in map(self._enforce, batches):
             columns = []
@@ -99,13 +99,8 @@ class Encode:
         return pc.if_else(is_delete, pa.scalar(None, encoded.type), encoded)
 
     def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch, *kinds: Any) -> Any:
-        try:
+        with faults_of(self.table):
             return encoder.encode([batch.column(c) for c in side.columns], *kinds)
-        except TidemillError as error:
-            found = error.diagnostics[0]
-            raise RecordFault(
-                found.code, f"table '{self.table}': {found.message}", found.hint
-            ) from None
 
     def _enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""

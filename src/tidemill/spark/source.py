@@ -21,7 +21,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
-from tidemill.spark.faults import RecordFault
+from tidemill.spark.faults import RecordFault, faults_of
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
 from tidemill.tables.formats import VALUE_PREFIX
@@ -118,7 +118,8 @@ class Decode:
     count: Count = field(hash=False, compare=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self._decode(_records(batches))
+        with faults_of(self.table):
+            yield from self._decode(_records(batches))
 
     def _decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
