@@ -244,6 +244,13 @@ def test_a_given_schema_is_registered_and_used(registry):
     assert rows_of(decode(SHIRTS, records, options(registry, schema=GIVEN))) == [(1, "L")]
 
 
+def test_a_given_schema_may_be_nullable(registry):
+    nullable = f'["null", {GIVEN}]'
+    records = encode(SHIRTS, [(1, "L")], options(registry, schema=nullable))
+    assert records == [numbered(1, bytes.fromhex("02020202"))]
+    assert rows_of(decode(SHIRTS, records, options(registry, schema=nullable))) == [(1, "L")]
+
+
 def test_a_given_schema_tells_defaults(registry):
     old = registry.register("s", writer_schema({"name": "a", "type": "int"}))
     decoded = decode(SHIRTS, [numbered(old, b"\x02")], options(registry, schema=GIVEN))

@@ -8,7 +8,8 @@ Law: a record of a schema that does not exist or does not fit is bad; a registry
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from tidemill.formats.avro_read import RecordReader
 from tidemill.formats.avro_write import RecordWriter
 from tidemill.formats.registry import NotFound, registry_of
 
+NAME = "avro-confluent"
 _MAGIC = b"\x00"
 _HEADER_SIZE = 5
 
@@ -39,15 +41,24 @@ def encoder(fields: Sequence[t.Field], options: Mapping[str, object]) -> Conflue
     return ConfluentEncoder(tuple(fields), dict(options))
 
 
-def reader_schema(
-    fields: Sequence[t.Field], options: Mapping[str, object], refusal: Callable[[], str]
-) -> tuple[schemas.Schema, str]:
-    """The table's schema, or the one that the option `schema` gives in its place, and its JSON."""
+@dataclass(frozen=True)
+class TableSchema:
+    """What a table's records are by: the schema of its columns, or the one that the option `schema` gives instead."""
+
+    record: schemas.Schema
+    text: str
+    before: bytes = b""
+    """What stands before a record: a given schema may be a union of null and the record."""
+
+
+def table_schema(
+    format_: str, fields: Sequence[t.Field], options: Mapping[str, object]
+) -> TableSchema:
     given = options.get("schema")
     if given is None:
         # There is no other mapping of timestamps here than Flink's legacy one.
         text = schemas.text_of(schemas.schema_of(fields, legacy=True))
-        return schemas.parse(text), text
+        return TableSchema(schemas.parse(text), text)
     try:
         schema = schemas.parse(str(given))
     except schemas.BadSchema as bad:
@@ -57,10 +68,13 @@ def reader_schema(
     if said != [(f.name, f.type) for f in fields]:
         raise job_error(
             "FMT-010",
-            refusal(),
-            f"the columns of that schema are {found.as_nullable}" if found else None,
+            f"Schema provided for '{format_}' format does not match the table schema: {given}",
+            f"the schema says {found}, the table {t.RowType(fields=tuple(fields))}",
         )
-    return schema, str(given)
+    if isinstance(schema, schemas.Union):
+        place = next(i for i, b in enumerate(schema.branches) if b.kind == "record")
+        return TableSchema(schema.branches[place], str(given), bytes([2 * place]))
+    return TableSchema(schema, str(given))
 
 
 class NumberedReaders:
@@ -134,24 +148,17 @@ class NumberedWriter:
 
     def __init__(
         self,
-        schema: schemas.Schema,
-        text: str,
+        schema: TableSchema,
         fields: Sequence[t.Field],
         options: Mapping[str, object],
     ) -> None:
-        number = registry_of(options).register(str(options["subject"]), text)
-        self._header = pa.scalar(_MAGIC + number.to_bytes(4, "big"), pa.binary())
-        self._write = RecordWriter(schema, fields).write
+        number = registry_of(options).register(str(options["subject"]), schema.text)
+        header = _MAGIC + number.to_bytes(4, "big") + schema.before
+        self._header = pa.scalar(header, pa.binary())
+        self._write = RecordWriter(schema.record, fields).write
 
     def write(self, columns: Sequence[Any]) -> Any:
         return pc.binary_join_element_wise(self._header, self._write(columns), b"")
-
-
-def _refusal(options: Mapping[str, object]) -> Callable[[], str]:
-    return lambda: (
-        "Schema provided for 'avro-confluent' format does not match the table schema:"
-        f" {options['schema']}"
-    )
 
 
 class ConfluentDecoder:
@@ -165,8 +172,8 @@ class ConfluentDecoder:
     ) -> None:
         self._made_of = (fields, options, wanted)
         self._rows = avro.Rows(fields, wanted)
-        schema, _ = reader_schema(fields, options, _refusal(options))
-        self._readers = NumberedReaders(schema, fields, self._rows.names, options)
+        schema = table_schema(NAME, fields, options)
+        self._readers = NumberedReaders(schema.record, fields, self._rows.names, options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return ConfluentDecoder, self._made_of
@@ -180,8 +187,7 @@ class ConfluentEncoder:
 
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
-        schema, text = reader_schema(fields, options, _refusal(options))
-        self._writer = NumberedWriter(schema, text, fields, options)
+        self._writer = NumberedWriter(table_schema(NAME, fields, options), fields, options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return ConfluentEncoder, self._made_of

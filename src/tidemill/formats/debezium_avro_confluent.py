@@ -7,7 +7,7 @@ Law: a record without a value, or of no bytes, is a tombstone and gives no row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,9 @@ from tidemill import types as t
 from tidemill.changelog import RowKind
 from tidemill.formats import BadRecord, Decoded, avro
 from tidemill.formats.arrow import arrow_field
-from tidemill.formats.avro_confluent import NumberedReaders, NumberedWriter, reader_schema
+from tidemill.formats.avro_confluent import NumberedReaders, NumberedWriter, table_schema
+
+NAME = "debezium-avro-confluent"
 
 # What each op makes of `before` and of `after`.
 _OPS: dict[str, tuple[RowKind | None, RowKind | None]] = {
@@ -50,14 +52,6 @@ def _envelope(fields: Sequence[t.Field]) -> tuple[t.Field, ...]:
     return t.Field("before", row), t.Field("after", row), t.Field("op", t.STRING)
 
 
-def _refusal(options: Mapping[str, object]) -> Callable[[], str]:
-    return lambda: (
-        "Schema provided for 'debezium-avro-confluent' format must be a nullable record type with fields 'before',"
-        " 'after', 'op' and schema of fields 'before' and 'after' must match the table schema:"
-        f" {options['schema']}"
-    )
-
-
 class DebeziumAvroDecoder:
     """Picklable; what it is made of is made again on the other side."""
 
@@ -68,8 +62,8 @@ class DebeziumAvroDecoder:
         envelope = _envelope(fields)
         self._places = [[f.name for f in fields].index(name) for name in wanted]
         self._rows = avro.Rows(envelope, None)
-        schema, _ = reader_schema(envelope, options, _refusal(options))
-        self._readers = NumberedReaders(schema, envelope, self._rows.names, options)
+        schema = table_schema(NAME, envelope, options)
+        self._readers = NumberedReaders(schema.record, envelope, self._rows.names, options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return DebeziumAvroDecoder, self._made_of
@@ -149,8 +143,7 @@ class DebeziumAvroEncoder:
         self._made_of = (fields, options)
         envelope = _envelope(fields)
         self._arrows = [arrow_field(f) for f in fields]
-        schema, text = reader_schema(envelope, options, _refusal(options))
-        self._writer = NumberedWriter(schema, text, envelope, options)
+        self._writer = NumberedWriter(table_schema(NAME, envelope, options), envelope, options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return DebeziumAvroEncoder, self._made_of
