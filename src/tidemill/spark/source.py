@@ -176,7 +176,9 @@ def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from pa.ipc.open_stream(block.as_buffer())
 
 
-def _hint(bad: BadRecord, side: Side) -> str:
+def _hint(bad: BadRecord, side: Side) -> str | None:
+    if "ignore-parse-errors" not in side.options:
+        return None
     skip = f"'{side.option_prefix}ignore-parse-errors' = 'true' makes such fields NULL and skips such records"
     if bad.field and "yyyy-MM-dd" in bad.reason:
         return (
