@@ -183,7 +183,7 @@ class Session:
         from tidemill.spark.runner import Runner
 
         runner = Runner(self.spark, self.checkpoint_root(job), self._output, self._bounded)
-        running = runner.start(job, self._job_name(job, name))
+        running = runner.start(job, self._job_name(job, name), {j.name for j in self.jobs})
         self.jobs.append(running)
         return running
 

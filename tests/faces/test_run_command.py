@@ -26,6 +26,8 @@ SET 'table.dml-sync' = 'true';
 SET state.backend = rocksdb;
 SET 'table.dml-sink' = 'true';
 INSERT INTO seen SELECT id FROM gen WHERE id < 3;
+SELECT id FROM gen WHERE id > 3;
+SELECT id FROM gen WHERE FALSE;
 SELECT COUNT(*) AS n, SUM(v) AS total FROM gen;
 """
 
@@ -42,13 +44,18 @@ def test_a_first_script_needs_no_topic(tidemill: Command) -> None:
     assert done.wait() == 0, done.stderr()
     lines = done.stdout().splitlines()
     assert sorted(lines[:2]) == ["seen> +I[1]", "seen> +I[2]"]
-    assert json.loads(lines[-1]) == {"op": "+I", "row": {"n": 5, "total": 35}}
+    # One SELECT after the other.
+    assert [json.loads(line) for line in lines[2:]] == [
+        {"op": "+I", "row": {"id": 4}},
+        {"op": "+I", "row": {"id": 5}},
+        {"op": "+I", "row": {"n": 5, "total": 35}},
+    ]
     shown = done.stderr()
     assert "\nready\n" in shown
     assert "accepted, without effect here: state.backend" in shown
     assert "did you mean 'table.dml-sync'?" in shown
     assert "no --checkpoint" in shown
-    assert "done: job/select: rows in 5 from gen, rows out 1, 1 batch\n" in shown
+    assert "done: job/select 3: rows in 5 from gen, rows out 1, 1 batch\n" in shown
     assert "Traceback" not in shown
     assert "WARN" not in shown
 

@@ -34,7 +34,7 @@ from replay import plain
 from tidemill.changelog import RowKind
 from tidemill.errors import Source, TidemillError
 from tidemill.plan import nodes
-from tidemill.plan.environment import Environment, Job, compile_script
+from tidemill.plan.environment import Environment, Job, compile_script, require_runnable
 from tidemill.sql import parse_script
 
 _CHUNK = 25
@@ -110,6 +110,7 @@ class Bench:
     def _job(self, query: str) -> Job:
         [job] = compile_script(parse_script(Source("<sheet>", query), {}), self._environment)
         assert isinstance(job, Job)
+        require_runnable([job])
         return job
 
     def _bound(self, expression: str) -> Evaluated:

@@ -29,6 +29,17 @@ CREATE TABLE copy (id BIGINT, s STRING) WITH (
 CREATE TABLE totals (s STRING, c BIGINT, x INT, PRIMARY KEY (s) NOT ENFORCED) WITH (
   'connector' = 'upsert-kafka', 'topic' = 'totals', 'properties.bootstrap.servers' = 'b:9092',
   'key.format' = 'json', 'value.format' = 'json');
+CREATE TABLE clicks (
+  id BIGINT, page STRING, n INT, ts TIMESTAMP(3), seen AS PROCTIME(), tags ARRAY<STRING>,
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH (
+  'connector' = 'kafka', 'topic' = 'clicks', 'properties.bootstrap.servers' = 'b:9092',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+CREATE TABLE prices (
+  page STRING, price INT, since TIMESTAMP(3), PRIMARY KEY (page) NOT ENFORCED, WATERMARK FOR since AS since
+) WITH (
+  'connector' = 'upsert-kafka', 'topic' = 'prices', 'properties.bootstrap.servers' = 'b:9092',
+  'key.format' = 'json', 'value.format' = 'json');
 CREATE TABLE printed (id BIGINT) WITH ('connector' = 'print');
 CREATE TABLE gen (id BIGINT) WITH ('connector' = 'datagen');
 """

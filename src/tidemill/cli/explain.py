@@ -43,5 +43,8 @@ def explain(as_json: bool, **given: Any) -> None:
 
 
 def _text(job: Job) -> str:
-    plans = (explain_plan(root, modes) for root, modes in zip(job.roots, job.modes, strict=True))
+    plans = (
+        explain_plan(root, modes, keys=True)
+        for root, modes in zip(job.roots, job.modes, strict=True)
+    )
     return f"== {job.target} ==\n" + "\n\n".join(plans) + "\n"

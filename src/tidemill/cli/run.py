@@ -131,12 +131,19 @@ def _run(session: Session, answers: list[Job | Text], name: str) -> int:
     session.prepare(answers, name)
     with _interrupts() as stopped:
         try:
-            for answer in session.start_each(answers, name):
+            for at, answer in enumerate(session.start_each(answers, name), 1):
                 if isinstance(answer, str):
                     print(answer, flush=True)
                 else:
                     watch.jobs.append(answer)
-                if stopped():
+                    # As in Flink's client, what follows a SELECT waits until it has ended.
+                    while not answer.job.sinks and at < len(answers) and answer.is_active:
+                        if stopped():
+                            break
+                        watch.look()
+                        time.sleep(_POLL_SECONDS)
+                    watch.look()
+                if stopped() or watch.failed:
                     break
             session.wait_ready(watch.jobs)
             if watch.jobs:

@@ -67,7 +67,8 @@ class Lowering:
         for i, column in enumerate(node.fields):
             ddl = spark_ddl(column.type)
             values = ", ".join(f"CAST({to_sql(row[i])} AS {ddl})" for row in node.rows)
-            columns.append(f.expr(f"get(array({values}), CAST(id AS INT))").alias(column_name(i)))
+            picked = f"get(array({values}), CAST(id AS INT))" if values else f"CAST(NULL AS {ddl})"
+            columns.append(f.expr(picked).alias(column_name(i)))
         return ids.select(*columns) if columns else ids
 
     def _union(self, node: nodes.Union) -> DataFrame:

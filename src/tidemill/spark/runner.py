@@ -6,13 +6,14 @@ and keeps it; whatever stops a query is told as a diagnostic, or as a fault of o
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -215,8 +216,13 @@ class Runner:
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
 
-    def start(self, job: Job, name: str) -> RunningJob:
+    def start(self, job: Job, name: str, taken: Container[str] = ()) -> RunningJob:
+        """`taken`: names of other jobs, from which this one's must differ."""
         checkpoint = self.checkpoint(job, name)
+        label = f"{name}/{job.target}"
+        numbers = itertools.count(2)
+        while label in taken:
+            label = f"{name}/{job.target} {next(numbers)}"
         self._configure(job, checkpoint)
         check_tables(self.spark, job)
         register(self.spark, job.functions)
@@ -232,7 +238,7 @@ class Runner:
         frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         printed = Printed()
         writer = self._writer(job, frames, printed, dropped)
-        writer = writer.queryName(f"{name}/{job.target}").option("checkpointLocation", checkpoint)
+        writer = writer.queryName(label).option("checkpointLocation", checkpoint)
         if ends_by_itself(job, self.bounded):
             writer = writer.trigger(availableNow=True)
         else:
@@ -242,9 +248,7 @@ class Runner:
         _lifecycle(self.spark).begin(checkpoint)
         query = writer.start()
         sources = len(_kafka_sources(job))
-        return RunningJob(
-            job, f"{name}/{job.target}", query, checkpoint, sources, dropped, printed, self.spark
-        )
+        return RunningJob(job, label, query, checkpoint, sources, dropped, printed, self.spark)
 
     def checkpoint(self, job: Job, name: str) -> str:
         if self.checkpoint_root is None:

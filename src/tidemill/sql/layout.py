@@ -351,8 +351,14 @@ def _at_with(items: Sequence[_Item], at: int) -> bool:
     return (
         _key(items, at) == "WITH"
         and isinstance(items[at + 1] if at + 1 < len(items) else None, Piece)
-        and _key(items, at + 1) != "ORDINALITY"
+        and not _is_ordinality(items, at + 1)
     )
+
+
+def _is_ordinality(items: Sequence[_Item], at: int) -> bool:
+    """The clause, and not a common table of that name, which a bracket follows."""
+    behind = at + 2 if _key(items, at + 1) == "AS" else at + 1
+    return _key(items, at) == "ORDINALITY" and _bracket_at(items, behind) is None
 
 
 def _is_query(items: Sequence[_Item]) -> bool:
@@ -565,7 +571,7 @@ _BEFORE_OPERAND = frozenset(_BEFORE_OPERAND_WORDS.split())
 
 def starts_operand(key: str, is_sign: bool) -> bool:
     """Whether an operand, and not an operator, comes behind this word or sign."""
-    return is_sign and key not in (")", "]", "*/", ">") or key in _BEFORE_OPERAND
+    return is_sign and key not in (")", "]", ">") or key in _BEFORE_OPERAND
 
 
 def _entry(items: list[_Item]) -> _Doc:

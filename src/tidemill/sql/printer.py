@@ -57,8 +57,8 @@ def print_script(script: ast.Script) -> str:
 
 
 def print_statement(statement: ast.Statement) -> str:
-    """One statement in lines, without its semicolon."""
-    return _in_lines(_PLAIN.text(statement))
+    """One statement in lines, without its semicolon, for which the last line has room."""
+    return _in_lines(_PLAIN.text(statement) + ";").removesuffix(";")
 
 
 def print_query(query: ast.Query) -> str:

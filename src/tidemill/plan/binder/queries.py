@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidemill import types as t
-from tidemill.errors import script_error
+from tidemill.errors import Diagnostic, ScriptError, script_error
 from tidemill.plan import nodes
 from tidemill.plan.binder.relations import (
     Selected,
@@ -167,13 +167,17 @@ class Queries(Subqueries):
             subquery=self._subquery,
         )
         predicates: list[Expr] = []
+        problems: list[Diagnostic] = []
         if body.where is not None:
-            condition = scope.condition(body.where, "WHERE")
-            refuse_aggregates(condition, "WHERE", body.where)
-            node, predicates = self._where(node, condition, scope, body.where)
+            try:
+                condition = scope.condition(body.where, "WHERE")
+                refuse_aggregates(condition, "WHERE", body.where)
+                node, predicates = self._where(node, condition, scope, body.where)
+            except ScriptError as error:  # the select list is looked at all the same
+                problems = error.diagnostics
         node = arrange_from(node)
         scope = scope.over(node.columns)
-        items = self._items(body, scope)
+        items = self._items(body, scope, problems)
         having = None if body.having is None else scope.condition(body.having, "HAVING")
         qualify = None if body.qualify is None else self._qualify(body.qualify, scope, items)
         keys = [self._sort_key(i, scope, [(n, p.expr) for n, p in items]) for i in order]
@@ -258,21 +262,33 @@ class Queries(Subqueries):
             predicates.append(_placed_predicate(predicate, node, at))
         return Selected(node, visible, order, tuple(predicates), grouped, zero)
 
-    def _items(self, body: ast.Select, scope: Scope) -> list[tuple[str, Placed]]:
+    def _items(
+        self, body: ast.Select, scope: Scope, problems: list[Diagnostic]
+    ) -> list[tuple[str, Placed]]:
+        """The select list; what is wrong with it is told together with the problems that are known."""
         items: list[tuple[str, Placed]] = []
+        found: list[Diagnostic] = []
         for item in body.items:
-            if isinstance(item.expression, ast.Star):
-                items += [(n, Placed(c, item)) for n, c in scope.star(item.expression)]
-                continue
-            bound = scope.bind(item.expression)
-            if item.alias is not None:
-                name = item.alias.name
-            elif isinstance(item.expression, ast.ColumnReference):
-                name = item.expression.name.parts[-1].name
-            else:
-                name = f"EXPR${len(items)}"
-            items.append((name, Placed(bound, item)))
+            try:
+                items += self._item(item, scope, len(items))
+            except ScriptError as error:
+                found += error.diagnostics
+        if found or problems:
+            raise ScriptError([*found, *problems])
         return items
+
+    @staticmethod
+    def _item(item: ast.SelectItem, scope: Scope, at: int) -> list[tuple[str, Placed]]:
+        if isinstance(item.expression, ast.Star):
+            return [(n, Placed(c, item)) for n, c in scope.star(item.expression)]
+        bound = scope.bind(item.expression)
+        if item.alias is not None:
+            name = item.alias.name
+        elif isinstance(item.expression, ast.ColumnReference):
+            name = item.expression.name.parts[-1].name
+        else:
+            name = f"EXPR${at}"
+        return [(name, Placed(bound, item))]
 
     @staticmethod
     def _qualify(node: ast.Expression, scope: Scope, items: list[tuple[str, Placed]]) -> Expr:
