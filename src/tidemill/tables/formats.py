@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill import plugins
@@ -377,6 +377,7 @@ _AVRO_TYPES = (
     MultisetType,
 )
 
+SUBJECT = "subject"
 REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "url",
@@ -386,7 +387,7 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
         aliases=("schema-registry.url",),
     ),
     Option(
-        "subject",
+        SUBJECT,
         TEXT,
         "Subject under which a sink registers its schema; by default `<topic>-value` or `<topic>-key`, if there is"
         " one topic.",
@@ -405,8 +406,15 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
 )
 
 
+def with_subject(spec: FormatSpec, topics: Sequence[str], side: str) -> FormatSpec:
+    """A registry format that is not told its subject takes that of a table's only topic; `side` is key or value."""
+    if SUBJECT not in spec.options or spec.options[SUBJECT] is not None or len(topics) != 1:
+        return spec
+    return replace(spec, options={**spec.options, SUBJECT: f"{topics[0]}-{side}"})
+
+
 def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
-    if one_topic or spec.options["subject"] is not None:
+    if one_topic or spec.options[SUBJECT] is not None:
         return None
     return f"Option {spec.prefix}subject is required for serialization"
 
@@ -564,7 +572,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "One Avro record without a header; its schema is made from the columns.",
             AVRO_OPTIONS,
             _avro_unsupported,
-            runnable=False,
         ),
         FormatDefinition(
             "avro-confluent",
@@ -572,7 +579,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             REGISTRY_OPTIONS,
             _avro_unsupported,
             why_not_written=_needs_subject,
-            runnable=False,
         ),
         FormatDefinition(
             "raw",
@@ -600,7 +606,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _avro_unsupported,
             why_not_written=_needs_subject,
             changelog=ALL_CHANGES,
-            runnable=False,
         ),
         FormatDefinition(
             "canal-json",

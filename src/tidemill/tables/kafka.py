@@ -29,6 +29,7 @@ from tidemill.tables.formats import (
     check_types,
     choose_format,
     refuse_format,
+    with_subject,
 )
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
@@ -599,8 +600,9 @@ def read_shared(
     _check_written_headers(declaration, reader)
     reader.finish()
     assert value is not None and value.spec is not None
+    topics = reader.get(TOPIC) or ()
     return {
-        "topics": reader.get(TOPIC) or (),
+        "topics": topics,
         "topic_pattern": reader.get(TOPIC_PATTERN),
         "properties": properties,
         "startup": startup,
@@ -610,8 +612,8 @@ def read_shared(
         else reader.get(DISCOVERY_INTERVAL) or None,
         "scan_parallelism": reader.get(SCAN_PARALLELISM),
         "watermark": watermark,
-        "key_format": key.spec if key else None,
-        "value_format": value.spec,
+        "key_format": with_subject(key.spec, topics, "key") if key and key.spec else None,
+        "value_format": with_subject(value.spec, topics, "value"),
         "key_prefix": reader.value(KEY_FIELDS_PREFIX),
         "value_include": reader.value(VALUE_FIELDS_INCLUDE),
         "key_columns": key_columns,
