@@ -268,12 +268,20 @@ def read_record(read: Read, data: bytes) -> Any:
 
 Convert = Callable[[Any], Any]
 _MOST_MILLIS = 2**63 // 1000
+DAY = 86_400_000
+"""Milliseconds of a day."""
 
 
 def _whole(bits: int) -> Convert:
     """Java keeps the lowest bits."""
     half = 1 << (bits - 1)
     return lambda found: (found + half) % (2 * half) - half
+
+
+def _time(millis: int) -> int:
+    if not 0 <= millis < DAY:
+        raise Malformed(f"{millis} milliseconds are not a time of day")
+    return millis * 1_000_000
 
 
 def _timestamp(millis: int) -> int:
@@ -306,7 +314,7 @@ def _same(found: Any) -> Any:
 _CONVERT: dict[type[t.SqlType], Convert] = {
     t.TinyIntType: _whole(8),
     t.SmallIntType: _whole(16),
-    t.TimeType: lambda millis: millis * 1_000_000,
+    t.TimeType: _time,
     t.TimestampType: _timestamp,
     t.TimestampLtzType: _timestamp,
 }

@@ -213,6 +213,11 @@ def _cast(arrow: Any) -> Column:
 
 
 def _times(source: _Source, millis: Any, at: Any) -> tuple[Any, Any]:
+    range_ = pc.min_max(millis).as_py()
+    if range_["min"] is not None and (range_["min"] < 0 or range_["max"] >= avro_exact.DAY):
+        beyond = pc.or_(pc.less(millis, 0), pc.greater_equal(millis, avro_exact.DAY))
+        at = _lose(beyond, source, at)
+        millis = pc.if_else(beyond, pa.scalar(0, millis.type), millis)
     return pc.multiply(pc.cast(millis, _WHOLE), 1_000_000).view(pa.time64("ns")), at
 
 
