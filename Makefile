@@ -4,7 +4,7 @@ BIN := .venv/bin
 ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help dev kernel demo test test-fast test-jvm lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one clean fuzz
+.PHONY: help dev kernel demo test test-fast test-jvm test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one clean fuzz
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -24,6 +24,9 @@ test-fast: $(ENV)          ## Tests without a JVM: under a minute
 
 test-jvm: kernel           ## Tests with one Spark JVM and one broker
 	$(PYTEST) -m "spark or kafka"
+
+test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order
+	KILLS=$(or $(KILLS),25) $(PYTEST) -s tests/faces/test_kills.py
 
 fuzz: $(ENV)     ## Try 10,000 mutated and generated scripts, or FUZZ=n: each gives a plan or diagnostics, and is printed right
 	FUZZ=$(or $(FUZZ),10000) $(PYTEST) -s tests/sql/test_mutations.py tests/sql/test_printer.py tests/sql/test_format.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from confluent_kafka import Producer
 
@@ -15,8 +15,47 @@ PARTITIONS = 2
 
 def orders(bootstrap: str, topic: str, rows: int) -> None:
     """JSON documents of about 115 bytes: user_id, item, amount, region, n, note."""
-    topics.create(bootstrap, topic, PARTITIONS, {})
     dice = random.Random(42)
+    _fill(bootstrap, topic, (_order(dice, i) for i in range(rows)))
+
+
+def changes(bootstrap: str, topic: str, rows: int) -> None:
+    """Updates of such rows as Debezium writes them; a record has two rows."""
+    dice = random.Random(42)
+    source = b'"source":{"db":"shop","table":"orders","ts_ms":1700000000000},"ts_ms":1700000000001'
+    _fill(
+        bootstrap,
+        topic,
+        (
+            b'{"before":%s,"after":%s,"op":"u",%s}' % (_order(dice, i), _order(dice, i), source)
+            for i in range(rows)
+        ),
+    )
+
+
+def lines(bootstrap: str, topic: str, rows: int) -> None:
+    """Lines of such rows, with the note twice as long, so that they have about 115 bytes, too."""
+    dice = random.Random(42)
+    _fill(
+        bootstrap,
+        topic,
+        (
+            b"%d,item-%06d,%d.%02d,region-%02d,%d,%064x"
+            % (dice.randrange(USERS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
+            for i in range(rows)
+        ),
+    )
+
+
+def _order(dice: random.Random, i: int) -> bytes:
+    return (
+        b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
+        % (dice.randrange(USERS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
+    )
+
+
+def _fill(bootstrap: str, topic: str, documents: Iterable[bytes]) -> None:
+    topics.create(bootstrap, topic, PARTITIONS, {})
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -25,11 +64,7 @@ def orders(bootstrap: str, topic: str, rows: int) -> None:
             "queue.buffering.max.messages": 500_000,
         }
     )
-    for i in range(rows):
-        document = (
-            b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
-            % (dice.randrange(USERS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i)
-        )
+    for i, document in enumerate(documents):
         while True:
             try:
                 producer.produce(topic, document, partition=i % PARTITIONS)
@@ -41,4 +76,8 @@ def orders(bootstrap: str, topic: str, rows: int) -> None:
     producer.flush()
 
 
-INPUTS: dict[str, Callable[[str, str, int], None]] = {"orders": orders}
+INPUTS: dict[str, Callable[[str, str, int], None]] = {
+    "orders": orders,
+    "changes": changes,
+    "lines": lines,
+}

@@ -1,8 +1,8 @@
 """One bounded script on Flink and on Tidemill, taking turns over the same topic: `python bench/one.py CASE [--rows N]`.
 
-In: bench/cases/CASE.sql, whose `${orders}` is a topic of bench/inputs.py that is filled once and whose `${out}` is a
-new topic for each run. Out: rows per second of each run, the medians, and their ratio. A run's time is from the start
-of the job to its end, on warm processes: the first turn of each is not counted.
+In: bench/cases/CASE.sql, whose `${orders}` or the like is a topic of bench/inputs.py that is filled once and whose
+`${out}` is a new topic for each run. Out: rows per second of each run, the medians, and their ratio. A run's time is
+from the start of the job to its end, on warm processes: the first turn of each is not counted.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ PROGRAMS = [p for p in sorted(EXAMPLES.glob("*.py")) if "Session" in p.read_text
 """The other files of Python's hold functions of scripts."""
 VARIABLES = {"BOOTSTRAP": "localhost:9092"}
 NOT_RUNNABLE = {
-    "blink.sql",
     "cdc.sql",
     "joins.sql",
     "temporal_join.sql",

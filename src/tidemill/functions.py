@@ -434,6 +434,22 @@ def load_function(name: str, implementation: str, directories: Sequence[Path]) -
     )
 
 
+def load_class(implementation: str, directories: Sequence[Path]) -> tuple[Any, tuple[str, ...]]:
+    """An object of the class `module:Class`, and the modules of the user's that come with it."""
+    module_name, _, attribute = implementation.partition(":")
+    paths = [str(d) for d in directories]
+    with _on_path(paths):
+        _forget_others(module_name.partition(".")[0], paths)
+        module = _import(module_name, paths)
+        modules = tuple(sorted(_own_modules(paths)))
+    if not isinstance(found := getattr(module, attribute, None), type):
+        raise FunctionProblem(f"module '{module_name}' has no class '{attribute}'")
+    try:
+        return found(), modules
+    except Exception as error:  # the constructor of a class of the user's
+        raise FunctionProblem(f"'{implementation}' cannot be made: {_said(error)}") from None
+
+
 @contextmanager
 def _on_path(paths: Sequence[str]) -> Iterator[None]:
     kept = list(sys.path)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from tidemill.plan.environment import (
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.sql.dialects import dialect_named
 from tidemill.tables.catalog import Connector, Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
 from tidemill.tables.modern import read_modern
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Session:
     """Tables, settings and jobs over one SparkSession.
 
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
-    `master`, `checkpoint`, `bounded`: as on the command line. `settings`: Flink's keys, beating SET.
+    `master`, `checkpoint`, `bounded`, `restart_for`: as on the command line. `settings`: Flink's keys, beating SET.
     `dialect`: whose SQL is written: flink, oceanus, blink or dli; default: found out from each text.
     `python_files`: files and directories where Python functions are looked for, before the script's own directory.
     `output`: where the rows of a top-level SELECT go; default: a table on standard output.
@@ -58,6 +59,7 @@ class Session:
         master: str | None = None,
         checkpoint: str | Path | None = None,
         bounded: bool = False,
+        restart_for: timedelta | None = None,
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         dialect: str | None = None,
@@ -84,6 +86,7 @@ class Session:
             )
         self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
         self._bounded = bounded
+        self._restart_for = restart_for
         self._output = output or TableOutput()
         self._names: set[str] = set()
 
@@ -182,7 +185,14 @@ class Session:
     def start(self, job: Job, name: str) -> RunningJob:
         from tidemill.spark.runner import Runner
 
-        runner = Runner(self.spark, self.checkpoint_root(job), self._output, self._bounded)
+        runner = Runner(
+            self.spark,
+            self.checkpoint_root(job),
+            self._output,
+            self._bounded,
+            self.environment.python_files,
+            self._restart_for,
+        )
         running = runner.start(job, self._job_name(job, name), {j.name for j in self.jobs})
         self.jobs.append(running)
         return running
@@ -197,9 +207,10 @@ class Session:
         return self._checkpoint or (str(chosen) if chosen else None)
 
     def _check_checkpoints(self, jobs: Iterable[Job], name: str) -> None:
-        """Two jobs must not share a checkpoint: their state would be mixed."""
+        """Two jobs must not share a checkpoint: their state would be mixed. Exactly-once cannot be without one."""
         for job in jobs:
             if self.checkpoint_root(job) is None:
+                _refuse_exactly_once(job)
                 continue
             place = f"{self._job_name(job, name)}/{job.target}"
             if place in self._names:
@@ -242,6 +253,22 @@ class Session:
         """Return when the start offsets of all tables are fixed, or a job has ended."""
         while not all(j.is_ready() or not j.is_active for j in jobs):
             time.sleep(poll_seconds)
+
+
+def _refuse_exactly_once(job: Job) -> None:
+    """Without a checkpoint a job does not know what it has written before."""
+    for table in job.sinks:
+        connector = table.connector
+        if (
+            isinstance(connector, TopicTable)
+            and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        ):
+            raise job_error(
+                "RUN-032",
+                f"table '{table.name}' is written exactly once, and that needs a checkpoint",
+                "give --checkpoint DIR, or SET 'execution.checkpointing.dir', where the job keeps what it has done",
+                job.span,
+            )
 
 
 _KNOCK_SECONDS = 5.0

@@ -55,19 +55,19 @@ def test_variables_fill_and_missing_ones_are_told(tidemill: Command) -> None:
     assert "^" in done.stderr()
 
 
-CSV = """CREATE TABLE s (id BIGINT) WITH (
+JOIN = """CREATE TABLE s (id BIGINT) WITH (
   'connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'csv');
 CREATE TABLE t (id BIGINT) WITH ('connector' = 'blackhole');
-INSERT INTO t SELECT id FROM s;
+INSERT INTO t SELECT a.id FROM s AS a JOIN s AS b ON a.id = b.id;
 """
 
 
 def test_what_plans_and_cannot_be_run_is_marked_at_its_place(tidemill: Command) -> None:
-    script = tidemill.script(CSV)
+    script = tidemill.script(JOIN)
     done = tidemill("check", script)
     assert done.wait() == 1
-    marked = "job.sql:5:13: {} PLAN-020: not yet runnable: format 'csv' of table 's'"
+    marked = "job.sql:5:13: {} PLAN-020: not yet runnable: inner join"
     assert marked.format("error") in done.stderr()
     assert done.stdout() == ""
     planned = tidemill("check", "--plan-only", script)
@@ -77,9 +77,9 @@ def test_what_plans_and_cannot_be_run_is_marked_at_its_place(tidemill: Command) 
 
 
 def test_run_agrees_with_check_and_starts_nothing(tidemill: Command) -> None:
-    done = tidemill("run", tidemill.script(CSV))
+    done = tidemill("run", tidemill.script(JOIN))
     assert done.wait(20) == 1
-    assert "error PLAN-020: not yet runnable: format 'csv' of table 's'" in done.stderr()
+    assert "error PLAN-020: not yet runnable: inner join" in done.stderr()
     assert "Spark" not in done.stderr()
 
 
@@ -126,7 +126,7 @@ def test_explain_tells_mistakes_and_ends_with_1(tidemill: Command) -> None:
     done = tidemill("explain", tidemill.script("SELECT 1 + 'a' FROM nowhere;"))
     assert done.wait() == 1
     assert "error PLAN-059" in done.stderr()
-    assert tidemill("explain", tidemill.script(CSV)).wait() == 0
+    assert tidemill("explain", tidemill.script(JOIN)).wait() == 0
 
 
 def _output(tidemill: Command, *arguments: str) -> str:

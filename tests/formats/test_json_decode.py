@@ -276,15 +276,24 @@ def test_decoder_survives_pickling():
 
 
 @pytest.mark.parametrize(
-    ("enabled", "text", "decimal"),
-    [(True, "1.10", "12345678901234567.89"), (False, "1.1", "12345678901234568.00")],
+    ("enabled", "with_decimal", "texts"),
+    [
+        (True, False, ["1.10", "1E3", '{"x":1.1}']),
+        (False, False, ["1.1", "1000.0", '{"x":1.1}']),
+        (False, True, ["1.1", "1E+3", '{"x":1.1}']),
+    ],
 )
-def test_older_parser_makes_doubles_of_numbers(enabled, text, decimal):
-    """Flink's tree parser, which 'json.decode.json-parser.enabled' = 'false' chooses."""
-    fields = (*AB, t.Field("c", t.DecimalType(precision=20, scale=2)))
-    document = '{"a":7,"b":1.10,"c":12345678901234567.89}'
-    decoded = decode(fields, [document], {"decode.json-parser.enabled": enabled})
-    assert [str(c[0].as_py()) for c in decoded.columns] == ["7", text, decimal]
+def test_older_parser_loses_the_form_of_numbers(enabled, with_decimal, texts):
+    """Flink's tree parser, which 'json.decode.json-parser.enabled' = 'false' chooses: a number in it is a double, or a
+    BigDecimal if the table has a DECIMAL, which is read exactly either way."""
+    money = t.Field("c", t.DecimalType(precision=20, scale=2))
+    fields = (*AB, money) if with_decimal else AB
+    written = ["1.10", "1E3", '{"x": 1.10}']
+    documents = [f'{{"a":7,"b":{b},"c":12345678901234567.89}}' for b in written]
+    decoded = decode(fields, documents, {"decode.json-parser.enabled": enabled})
+    assert decoded.columns[1].to_pylist() == texts
+    if with_decimal:
+        assert decoded.columns[2].to_pylist() == [Decimal("12345678901234567.89")] * 3
 
 
 def test_common_documents_are_not_parsed_exactly(monkeypatch):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel_jobs import Job, JobFailed, Topic, finish, timestamp_of
+
+from harness.kafka import consume
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -112,6 +115,22 @@ def test_keys_go_where_the_java_client_puts_them(spark: Any, make_topic: Make) -
     assert placed == {k: murmur.toPositive(murmur.murmur2(k)) % 7 for k in keys}
 
 
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_fixed_partitioner_gives_each_writer_a_partition(
+    spark: Any, make_topic: Make, guarantee: str
+) -> None:
+    topic = make_topic(partitions=2)
+    rows = [(str(n).encode(),) for n in range(30)]
+    frame = spark.createDataFrame(rows, "value binary").repartition(3)
+    spec = json.loads(sinks(target(topic, guarantee=guarantee, partitioner="fixed")))
+    spec["job"] = spec["sinks"][0]["transactionalIdPrefix"] = topic.name
+    save(frame, json.dumps(spec))
+    found = consume(topic.bootstrap, topic.name)
+    assert sorted(int(r.value or b"") for r in found) == list(range(30))
+    by_partition = Counter(r.partition for r in found)
+    assert by_partition == {0: 20, 1: 10}
+
+
 @pytest.mark.parametrize("guarantee", ["at-least-once", "none"])
 def test_a_stream_is_written_over_many_epochs(
     spark: Any, make_topic: Make, tmp_path: Path, guarantee: str
@@ -139,7 +158,9 @@ def test_progress_says_what_was_written_to_each_table(
     metrics = job.progress[-1]["sink"]["metrics"]
     size = 2 * sum(len(str(n)) for n in range(100))
     assert (metrics["rows"], metrics["bytes"]) == ("100", str(size))
-    assert json.loads(metrics["tables"]) == {"table-0": {"rows": 100, "bytes": size}}
+    written = json.loads(metrics["tables"])["table-0"]
+    assert (written["rows"], written["bytes"]) == (100, size)
+    assert 1 <= written["writers"] <= 2
     assert sum(p["sink"]["numOutputRows"] for p in job.progress) == 100
 
 

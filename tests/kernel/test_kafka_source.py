@@ -24,7 +24,7 @@ from kernel_jobs import Job, JobFailed, Topic, finish
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
-ALL += ["leader_epoch", "headers"]
+ALL += ["leader_epoch", "headers", "header_list"]
 
 Make = Callable[..., Topic]
 Start = Callable[..., Job]
@@ -80,6 +80,7 @@ def test_a_record_has_all_its_columns(
         "string",
         "int",
         "map<string,binary>",
+        "array<struct<key:string,value:binary>>",
     ]
     from pyspark.sql import functions as F
 
@@ -90,8 +91,9 @@ def test_a_record_has_all_its_columns(
     assert (first.timestamp, first.timestamp_type) == (1_700_000_000_123, "CreateTime")
     assert first.leader_epoch == 0
     assert first.headers == {"a": b"2", "b": None, "ü": b""}
+    assert [tuple(header) for header in first.header_list] == headers
     assert (tombstone.key, tombstone.value, tombstone.timestamp) == (None, None, 5)
-    assert tombstone.headers == {}
+    assert (tombstone.headers, tombstone.header_list) == ({}, [])
     assert bytes(empty.value) == b""
 
 
@@ -117,6 +119,7 @@ def test_blocks_hold_what_rows_hold(
         record["headers"] = dict(record["headers"])
         record["timestamp"] = record["timestamp"].astimezone(utc)
         row["timestamp"] = row["timestamp"].astimezone(utc)
+        row["header_list"] = [header.asDict() for header in row["header_list"]]
         assert record == row
     last = [p["sources"][0]["metrics"]["records"] for p in job.progress][-1]
     assert last == "9006"
@@ -224,6 +227,14 @@ def test_a_partition_without_group_offset_is_reset(
     filled.commit(group["group.id"], {0: 4})
     job = finish(jobs(read(spark, filled, group, startup={"mode": "group-offsets"}), tmp_path))
     assert offsets_read(job) == {0: [4, 5, 6, 7, 8, 9], 1: list(range(expected, 10))}
+
+
+def test_nothing_is_committed_to_a_group_that_nobody_named(
+    spark: Any, filled: Topic, jobs: Start, tmp_path: Path
+) -> None:
+    group = "KafkaSource-default_catalog.default_database.orders"
+    finish(jobs(read(spark, filled, defaultGroup=group), tmp_path))
+    assert filled.committed(group) == [-1001, -1001]
 
 
 def test_without_reset_a_missing_group_offset_is_a_fault(

@@ -331,7 +331,8 @@ def _compare_topic(
     theirs: tuple[Record, ...],
     updating: bool,
 ) -> None:
-    if updating:
+    # Changes in a topic without keys are all there is: none of them replaces another.
+    if updating and any(r.key is not None for r in theirs):
         strange = _deletes_of_nothing(mine) - _deletes_of_nothing(theirs)
         if strange:
             raise Difference(f"topic {name}: tombstones for keys that are not there: {strange}")

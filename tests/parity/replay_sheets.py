@@ -142,7 +142,7 @@ class Bench:
         """The rows of a query, value by value as JSON text, without a stream."""
         from tidemill.spark.lower import Lowering
         from tidemill.spark.sink import rendered
-        from tidemill.spark.source import decoding_of
+        from tidemill.spark.source import Scanning, decoding_of
 
         spark, block = self.spark, self._block()
         zone = job.settings.get("table.local-time-zone")
@@ -151,7 +151,7 @@ class Bench:
         class Batch(Lowering):
             def _scan(self, node: nodes.Scan) -> Any:
                 blocks = spark.createDataFrame([(block,)], "block BINARY").coalesce(1)
-                return decoding_of(node, lambda name, number: None).rows(blocks)
+                return decoding_of(node, Scanning()).rows(blocks)
 
         root, modes = job.roots[0].input, job.modes[0]
         frame = Batch(spark, modes, None, lambda table: lambda name, number: None).lower(root)

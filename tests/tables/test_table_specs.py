@@ -23,7 +23,7 @@ from tidemill.tables.builtin import Random, Sequence
 from tidemill.tables.catalog import Connector
 from tidemill.tables.connector import WatermarkOptions
 from tidemill.tables.formats import FORMATS, FormatSpec
-from tidemill.tables.kafka import Bounded, Startup
+from tidemill.tables.kafka import Bounded, Reading, Startup
 from tidemill.tables.options import MASK, format_duration, is_secret
 from tidemill.tables.upsert_kafka import BufferFlush
 
@@ -56,7 +56,11 @@ def describe(connector: Connector) -> str:
         value = getattr(connector, f.name)
         if f.name == "fields":
             lines += [f"  {_show(field)}" for field in value]
-        elif value not in (None, (), "", {}) and value not in (WatermarkOptions(), Bounded()):
+        elif value not in (None, (), "", {}) and value not in (
+            WatermarkOptions(),
+            Bounded(),
+            Reading(),
+        ):
             shown = redacted(value) if f.name == "properties" else value
             lines.append(f"  {f.name}: {_show(shown)}")
     return "\n".join(lines)
@@ -72,7 +76,15 @@ def _show(value: object) -> str:
                 if v != defaults[k] and v != {}
             }
             return f"{prefix}* {_show(changed)}" if changed else f"{prefix}*"
-        case Startup() | Bounded() | BufferFlush() | WatermarkOptions() | Random() | Sequence():
+        case (
+            Startup()
+            | Bounded()
+            | Reading()
+            | BufferFlush()
+            | WatermarkOptions()
+            | Random()
+            | Sequence()
+        ):
             given = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
             parts = (
                 f"{f.name}={_show(v)}" for f, v in given if v != f.default and v not in ({}, ())

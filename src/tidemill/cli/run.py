@@ -7,13 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidemill.cli.options import dialect_option, pairs, pyfiles_option
-from tidemill.errors import JobError, TidemillError, display_width
+from tidemill.errors import JobError, TidemillError, display_width, usage_error
 from tidemill.output import JsonLines, TableOutput
 from tidemill.plan.advice import advise
 from tidemill.plan.environment import Environment, Job, Text, compile_script, require_runnable
@@ -23,6 +24,7 @@ from tidemill.sql.dialects import Dialect
 from tidemill.tables import with_bootstrap
 from tidemill.tables.kafka import TopicTable
 from tidemill.tables.modern import read_modern
+from tidemill.tables.options import DURATION, BadValue
 
 if TYPE_CHECKING:
     from tidemill.broker import Broker
@@ -36,6 +38,18 @@ _LOG_SECONDS = 10.0
 def say(text: str) -> None:
     """Everything that is not a result goes to stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+class _Duration(click.ParamType[timedelta]):
+    """As in options and settings: `90 s`, `10 min`; a bare number is milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> timedelta:
+        try:
+            return DURATION.parse(value)
+        except BadValue as error:
+            raise usage_error("CLI-002", f"--restart-for: {error.reason}", error.hint) from None
 
 
 @click.command()
@@ -54,6 +68,12 @@ def say(text: str) -> None:
 @click.option(
     "--bounded", is_flag=True, help="Read Kafka tables up to what is there at the start, then end."
 )
+@click.option(
+    "--restart-for",
+    type=_Duration(),
+    metavar="DURATION",
+    help="Wait so long for a broker that goes away; default: 10 min.",
+)
 @click.option("--local", is_flag=True, help="Use the embedded broker for every Kafka table.")
 @click.option(
     "--output",
@@ -71,6 +91,7 @@ def run(
     master: str | None,
     confs: tuple[str, ...],
     bounded: bool,
+    restart_for: timedelta | None,
     local: bool,
     output: str,
 ) -> None:
@@ -98,6 +119,7 @@ def run(
             master=master,
             checkpoint=checkpoint,
             bounded=bounded,
+            restart_for=restart_for,
             settings=overrides,
             conf=conf,
             python_files=python_files,
@@ -180,6 +202,9 @@ class _Watch:
         for job in self.jobs:
             progress = self._progress.setdefault(job.name, Progress())
             progress.add(job.reports())
+            for line in job.notices():
+                self._clear()
+                say(line)
             if job.name not in self.failed and not job.is_active:
                 failure = job.failure()
                 if failure is not None:
@@ -311,4 +336,6 @@ def _topics(answers: list[Job | Text]) -> list[str]:
         for table in job.tables if isinstance(job, Job) else ():
             if isinstance(table.connector, TopicTable):
                 found.update(dict.fromkeys(table.connector.topics))
+                letters = table.connector.reading.dead_letter_topic
+                found.update({letters: None} if letters else {})
     return list(found)

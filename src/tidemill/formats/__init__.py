@@ -1,15 +1,17 @@
 """Formats: bytes ⇄ Arrow columns. Knows neither Kafka nor Spark.
 
-A format is a module with `OPTIONS` (its declarative option table), `decoder(...)` and `encoder(...)`.
+A format is a module, or a plug-in of another package, with `decoder(...)` and `encoder(...)`; its option table is in
+`tidemill.tables.formats`.
 Law: a decoder never raises for what a record holds; it returns a BadRecord with the record's index and lets
 its caller, who knows topic, partition and offset, decide what happens.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,8 +56,16 @@ class Encoder(Protocol):
         ...
 
 
+class ChangeEncoder(Encoder, Protocol):
+    """The encoder of a format that can tell what happened to a row."""
+
+    def encode(self, columns: Sequence[pa.Array], kinds: pa.Array | None = None) -> pa.Array:
+        """`kinds` is an int8 array of row kinds; without it all rows are inserts."""
+        ...
+
+
 class Format(Protocol):
-    """What a format module offers."""
+    """What a format offers."""
 
     def decoder(
         self,
@@ -63,7 +73,23 @@ class Format(Protocol):
         options: Mapping[str, object],
         wanted: Sequence[str] | None = None,
     ) -> Decoder:
-        """`fields` is the full row type of the key or value; `wanted` names the fields to return, in that order."""
+        """`fields` is the full row type of the key or value; `wanted` names the fields to return, in that order.
+
+        A format with metadata of its own takes one more argument, the keys of those that are wanted: their columns
+        come after those of the fields.
+        """
         ...
 
     def encoder(self, fields: Sequence[Field], options: Mapping[str, object]) -> Encoder: ...
+
+
+def format_module(name: str) -> Any:
+    """The module, or the plug-in, of a format by the name that tables know it by."""
+    module = f"tidemill.formats.{name.replace('-', '_')}"
+    found = importlib.import_module(module) if importlib.util.find_spec(module) else None
+    # Not every module here is a format.
+    if hasattr(found, "decoder"):
+        return found
+    from tidemill.formats.plugin import PluginFormat
+
+    return PluginFormat.load(name)

@@ -9,13 +9,14 @@ microseconds (TIME in milliseconds, like Flink), and a date or timestamp that do
 
 from __future__ import annotations
 
+import binascii
 import re
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-_BLANKS = "".join(map(chr, range(33)))
+BLANKS = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_DOUBLE = re.compile(
@@ -36,7 +37,7 @@ _MICROS_PER_DAY = 86_400_000_000
 
 def trim(text: str) -> str:
     """String.trim: every character up to the blank goes, at both ends."""
-    return text.strip(_BLANKS)
+    return text.strip(BLANKS)
 
 
 def parse_integer(text: str) -> int:
@@ -99,6 +100,14 @@ _SECONDS = r":([0-9]{2})(?:\.([0-9]{0,9}))?"
 _TIME = r"([0-9]{2}):([0-9]{2})"
 _DATE_ONLY = re.compile(_DATE)
 _TIME_ONLY = re.compile(_TIME + _SECONDS)
+_ISO_TIME = re.compile(f"{_TIME}(?:{_SECONDS})?")
+_SQL_DATE = re.compile(r"([+\d]\d{3})-([+\d]?\d)-([+\d]?\d)")
+
+_BASE64_GROUP = re.compile(r"[\w+/=]{4}", re.ASCII)
+_BASE64_CHAR = "[A-Za-z0-9+/]"
+_BASE64 = re.compile(
+    rf"[\0- ]*(?:{_BASE64_CHAR}{{2}}(?:==|{_BASE64_CHAR}(?:=|{_BASE64_CHAR}))[\0- ]*)*"
+)
 
 SQL_TIMESTAMP = TimestampForm(
     "yyyy-MM-dd HH:mm:ss[.f]", re.compile(f"{_DATE} {_TIME}{_SECONDS}"), True
@@ -157,6 +166,32 @@ def parse_time(text: str) -> int:
         raise ValueError(text)
     nanos = _nano_of_day(found[1], found[2], found[3], found[4], True) % 86_400_000_000_000
     return nanos - nanos % 1_000_000
+
+
+def parse_iso_time(text: str) -> int:
+    """LocalTime.parse, nanoseconds of the day: seconds may be left out, and 24:00 is refused."""
+    found = _ISO_TIME.fullmatch(text)
+    if not found:
+        raise ValueError(text)
+    return _nano_of_day(found[1], found[2], found[3], found[4], False)
+
+
+def parse_sql_date(text: str) -> int:
+    """java.sql.Date.valueOf, days since 1970-01-01: zeros may be left out, and February 30 is March 1 or 2."""
+    found = _SQL_DATE.fullmatch(text)
+    if not found:
+        raise ValueError(text)
+    month, day = int(found[2]), int(found[3])
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        raise ValueError(text)
+    return _epoch_day(found[1].replace("+", "0"), found[2], "1", False) + day - 1
+
+
+def parse_base64(text: str) -> bytes:
+    """Jackson's Base64Variants.MIME_NO_LINEFEEDS: blanks may stand between groups of four, not inside of one."""
+    if not _BASE64.fullmatch(text):
+        raise ValueError(text)
+    return b"".join(map(binascii.a2b_base64, _BASE64_GROUP.findall(text)))
 
 
 def parse_timestamp(text: str, form: TimestampForm) -> int:

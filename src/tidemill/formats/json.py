@@ -23,8 +23,22 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.errors import job_error
-from tidemill.formats import BadRecord, Decoded, java_text, json_exact
+from tidemill.formats import BadRecord, Decoded, json_exact
 from tidemill.formats.arrow import arrow_type
+from tidemill.formats.arrow_text import (
+    approximate_texts,
+    base64_texts,
+    content,
+    date_texts,
+    decimal_texts,
+    joined,
+    patched,
+    plain_decimal_texts,
+    plain_texts,
+    time_texts,
+    timestamp_texts,
+    where_valid,
+)
 from tidemill.formats.json_typed import TypedReader
 
 DEFAULTS: Mapping[str, object] = {
@@ -45,7 +59,7 @@ UNREADABLE = "unreadable document"
 _CHUNK = 2048
 
 # What a record without a document, or with an unreadable one, holds: an array of no rows.
-_NO_ROWS: list[object] = []
+NO_ROWS: list[object] = []
 
 
 def decoder(
@@ -63,33 +77,61 @@ def encoder(fields: Sequence[t.Field], options: Mapping[str, object]) -> JsonEnc
 # ---- decode: fast columns --------------------------------------------------------------------------------
 
 
-class _Unsure(Exception):
+class Unsure(Exception):
     """The fast way cannot vouch for a column; nothing is said about whether the values are right."""
 
 
 # What pyarrow raises for a value that is not of the wanted type: ArrowInvalid is a ValueError, ArrowTypeError a
 # TypeError, and a string with a lone surrogate is a UnicodeEncodeError.
-_NOT_FAST = (_Unsure, ValueError, TypeError, OverflowError)
+NOT_FAST = (Unsure, ValueError, TypeError, OverflowError)
 
 Values = list[Any]
-Fast = Callable[[Values, "_Chunk"], Any]
+Fast = Callable[[Values, "Chunk"], Any]
 _NONE = type(None)
 
 # A number of more than 15 significant digits: a double may have lost some of them.
+_PLAIN_DECIMAL = r"^-?[0-9]+(?:\.[0-9]+)?$"
 _LONG_NUMBER = r"[:,\[]\s*-?(?:[0-9.]{17}|[0-9]{16}[eE])"
 
 
 @dataclass(frozen=True)
-class _Settings:
+class Settings:
     standard: str
     ignore_errors: bool
     fail_on_missing: bool
-    through_tree: bool
-    """Flink's older parser, by which a number has been a double before it becomes a text or a decimal."""
+    tree: json_exact.Tree | None
+    """Flink's older parser, by which a number has been a node of a tree before it becomes a text."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], fields: Sequence[t.Field]) -> Settings:
+        by_tree = not options["decode.json-parser.enabled"]
+        return cls(
+            str(options["timestamp-format.standard"]),
+            bool(options["ignore-parse-errors"]),
+            bool(options["fail-on-missing-field"]),
+            (tree_of(fields) if by_tree else None),
+        )
+
+
+def tree_of(fields: Sequence[t.Field]) -> json_exact.Tree:
+    """What numbers are in Jackson's tree, which depends on whether any DECIMAL is in the table."""
+    exact = any(_has_decimal(f.type) for f in fields)
+    return json_exact.tree_decimal if exact else json_exact.tree_number
+
+
+def _has_decimal(type_: t.SqlType) -> bool:
+    match type_:
+        case t.DecimalType():
+            return True
+        case t.ArrayType(element=inner) | t.MultisetType(element=inner) | t.MapType(value=inner):
+            return _has_decimal(inner)
+        case t.RowType(fields=fields):
+            return any(_has_decimal(f.type) for f in fields)
+    return False
 
 
 @dataclass
-class _Chunk:
+class Chunk:
     """Some consecutive records, and what is known about their rows."""
 
     values: Any
@@ -97,38 +139,42 @@ class _Chunk:
     columns: list[Values] | None = None
     """The wanted fields, if all the documents are of the table's types."""
     rows: list[dict[str, Any]] = field(default_factory=list)
-    origins: list[tuple[int, int | None]] | None = None
-    """For each row its record, and its place in that record's array; None: row i is all of record i."""
+    records: list[int] | None = None
+    """For each row its record; None: row i is all of record i."""
+    places: list[int | None] = field(default_factory=list)
+    """For each row its place among those of its record; None: it is the whole document."""
+    kinds: list[int] | None = None
+    """For each row its kind, if the documents tell."""
+    heads: list[Any] = field(default_factory=list)
+    """For each row the document it came from, if anything beside the row is wanted."""
     bad: dict[int, BadRecord] = field(default_factory=dict)
     exact: dict[int, object] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """How many rows there are."""
-        return len(self.documents if self.origins is None else self.origins)
+        return len(self.documents if self.records is None else self.records)
 
     @cached_property
     def has_long_numbers(self) -> bool:
         return bool(pc.any(pc.match_substring_regex(self.values, _LONG_NUMBER)).as_py())
 
-    def origin(self, row: int) -> tuple[int, int | None]:
-        return self.origins[row] if self.origins is not None else (row, None)
+    def record(self, row: int) -> int:
+        return row if self.records is None else self.records[row]
 
-    def exact_value(self, row: int, name: str) -> object:
-        """The field's value with nothing lost."""
-        record, element = self.origin(row)
+    def exact_document(self, record: int) -> Any:
+        """The record's document with nothing lost."""
         if record not in self.exact:
             document = self.documents[record]
             assert document is not None
             self.exact[record] = json_exact.parse(document)
-        parsed: Any = self.exact[record]
-        return (parsed if element is None else parsed[element])[name]
+        return self.exact[record]
 
 
 def _strict(arrow: Any) -> Fast:
     """pyarrow takes nothing but the right Python type."""
 
-    def build(values: Values, _: _Chunk) -> Any:
+    def build(values: Values, _: Chunk) -> Any:
         return pa.array(values, arrow)
 
     return build
@@ -138,21 +184,41 @@ def _only(kinds: set[type], arrow: Any) -> Fast:
     """pyarrow would also take other Python types, and bend them."""
     allowed = frozenset(kinds | {_NONE})
 
-    def build(values: Values, _: _Chunk) -> Any:
+    def build(values: Values, _: Chunk) -> Any:
         if not allowed.issuperset(map(type, values)):
-            raise _Unsure
+            raise Unsure
         return pa.array(values, arrow)
 
     return build
 
 
+def _fast_integer(arrow: Any) -> Fast:
+    numbers = _only({int}, arrow)
+
+    def build(values: Values, chunk: Chunk) -> Any:
+        try:
+            return numbers(values, chunk)
+        except Unsure:
+            # Numbers written as texts, as Canal does. Arrow's parser knows hexadecimal ones, too.
+            texts = pa.array(values, pa.string())
+            return pc.cast(_all_match(texts, "^-?[0-9]+$"), arrow)
+
+    return build
+
+
+def _all_match(texts: Any, pattern: str) -> Any:
+    if pc.all(pc.match_substring_regex(texts, pattern)).as_py() is False:
+        raise Unsure
+    return texts
+
+
 def _fast_approximate(arrow: Any) -> Fast:
     numbers = _only({int, float}, arrow)
 
-    def build(values: Values, chunk: _Chunk) -> Any:
+    def build(values: Values, chunk: Chunk) -> Any:
         try:
             return numbers(values, chunk)
-        except _Unsure:
+        except Unsure:
             # Numbers written as strings. Arrow's parser knows "inf" and "nan", which Java does not.
             parsed = pc.cast(pa.array(values, pa.string()), arrow)
             if pc.all(pc.is_finite(parsed)).as_py() is False:
@@ -172,10 +238,12 @@ def _fast_decimal(type_: t.DecimalType) -> Fast:
     allowed = frozenset({int, float, _NONE})
     places_to_try = sorted({min(type_.scale, 6), min(type_.scale, 12)})
 
-    def build(values: Values, chunk: _Chunk) -> Any:
+    def build(values: Values, chunk: Chunk) -> Any:
         kinds = set(map(type, values))
+        if kinds <= {str, _NONE}:
+            return pc.cast(_all_match(pa.array(values, pa.string()), _PLAIN_DECIMAL), arrow)
         if not allowed >= kinds or (float in kinds and chunk.has_long_numbers):
-            raise _Unsure
+            raise Unsure
         doubles = pa.array(values, pa.float64())
         for places in places_to_try:
             power = 10.0**places
@@ -194,12 +262,31 @@ def _fast_decimal(type_: t.DecimalType) -> Fast:
                 pa.decimal128(38, places), len(whole), whole.buffers(), offset=whole.offset
             )
             return pc.cast(decimals, arrow)
-        raise _Unsure
+        raise Unsure
 
     return build
 
 
-def _fast_bytes(values: Values, _: _Chunk) -> Any:
+def _fast_tree_text(values: Values, _: Chunk) -> Any:
+    """Texts of what has been a node of Jackson's tree: whole numbers and booleans are known without a look at it."""
+    if not _PLAIN.issuperset(map(type, values)):
+        raise Unsure
+    try:
+        return pa.array(values, pa.string())
+    except pa.ArrowTypeError:
+        return pa.array(
+            [v if v is None or type(v) is str else _word_of(v) for v in values], pa.string()
+        )
+
+
+def _word_of(value: object) -> str:
+    return str(value) if value is not True and value is not False else str(value).lower()
+
+
+_PLAIN = frozenset({str, int, bool, _NONE})
+
+
+def _fast_bytes(values: Values, _: Chunk) -> Any:
     decode = binascii.a2b_base64
     return pa.array(
         [None if v is None else decode(v, strict_mode=True) for v in values], pa.binary()
@@ -210,15 +297,15 @@ def _texts(values: Values, shortest: int) -> Any:
     texts = pa.array(values, pa.string())
     length = pc.min(pc.binary_length(texts)).as_py()
     if length is not None and length < shortest:
-        raise _Unsure
+        raise Unsure
     return texts
 
 
-def _fast_date(values: Values, _: _Chunk) -> Any:
+def _fast_date(values: Values, _: Chunk) -> Any:
     return pc.cast(_texts(values, 10), pa.date32())
 
 
-def _fast_time(values: Values, _: _Chunk) -> Any:
+def _fast_time(values: Values, _: Chunk) -> Any:
     # Arrow parses no times, but timestamps.
     texts = pc.binary_join_element_wise("1970-01-01", _texts(values, 8), " ")
     seconds = pc.floor_temporal(pc.cast(texts, pa.timestamp("ns")), unit="second")
@@ -226,7 +313,7 @@ def _fast_time(values: Values, _: _Chunk) -> Any:
     return pc.cast(pc.cast(seconds, pa.int64()), pa.time64("ns"))
 
 
-def _fast_timestamp(type_: t.SqlType, settings: _Settings) -> Fast:
+def _fast_timestamp(type_: t.SqlType, settings: Settings) -> Fast:
     """Arrow's parser is strict about digits and ranges; what else it takes is excluded before."""
     zoned = isinstance(type_, t.TimestampLtzType)
     iso = settings.standard == "ISO-8601"
@@ -239,13 +326,13 @@ def _fast_timestamp(type_: t.SqlType, settings: _Settings) -> Fast:
     coarse = isinstance(type_, (t.TimestampType, t.TimestampLtzType)) and type_.precision <= 3
     unit, kept = ("millisecond", millis) if coarse else ("microsecond", micros)
 
-    def build(values: Values, _: _Chunk) -> Any:
+    def build(values: Values, _: Chunk) -> Any:
         texts = _texts(values, shortest)
         between = pc.binary_slice(pc.cast(texts, pa.binary()), 10, 11)
         if pc.all(pc.equal(between, separator)).as_py() is False:
-            raise _Unsure
+            raise Unsure
         if zoned and pc.all(pc.ends_with(texts, "Z")).as_py() is False:
-            raise _Unsure
+            raise Unsure
         try:
             return pc.cast(pc.cast(texts, kept), micros)
         except pa.ArrowInvalid:
@@ -264,13 +351,13 @@ def _nulls(values: Values) -> Any:
     return pa.array([v is None for v in values], pa.bool_()) if None in values else None
 
 
-def _fast_array(type_: t.ArrayType, settings: _Settings) -> Fast:
+def _fast_array(type_: t.ArrayType, settings: Settings) -> Fast:
     arrow, element = arrow_type(type_), _fast(type_.element, settings)
     allowed = frozenset({list, _NONE})
 
-    def build(values: Values, chunk: _Chunk) -> Any:
+    def build(values: Values, chunk: Chunk) -> Any:
         if not allowed.issuperset(map(type, values)):
-            raise _Unsure
+            raise Unsure
         lists = [v or () for v in values]
         return pa.ListArray.from_arrays(
             _offsets(map(len, lists)),
@@ -282,18 +369,18 @@ def _fast_array(type_: t.ArrayType, settings: _Settings) -> Fast:
     return build
 
 
-def _fast_map(type_: t.SqlType, settings: _Settings) -> Fast:
-    arrow, content = arrow_type(type_), _fast(json_exact.entry_types(type_)[1], settings)
+def _fast_map(type_: t.SqlType, settings: Settings) -> Fast:
+    arrow, value = arrow_type(type_), _fast(json_exact.entry_types(type_)[1], settings)
     allowed = frozenset({dict, _NONE})
 
-    def build(values: Values, chunk: _Chunk) -> Any:
+    def build(values: Values, chunk: Chunk) -> Any:
         if not allowed.issuperset(map(type, values)):
-            raise _Unsure
+            raise Unsure
         maps: list[dict[str, Any]] = [v or {} for v in values]
         return pa.MapArray.from_arrays(
             _offsets(map(len, maps)),
             pa.array(list(chain.from_iterable(maps)), pa.string()),
-            content(list(chain.from_iterable(m.values() for m in maps)), chunk),
+            value(list(chain.from_iterable(m.values() for m in maps)), chunk),
             type=arrow,
             mask=_nulls(values),
         )
@@ -301,17 +388,17 @@ def _fast_map(type_: t.SqlType, settings: _Settings) -> Fast:
     return build
 
 
-def _fast_row(type_: t.RowType, settings: _Settings) -> Fast:
+def _fast_row(type_: t.RowType, settings: Settings) -> Fast:
     arrow = arrow_type(type_)
     fields = [(f.name, _fast(f.type, settings)) for f in type_.fields]
     names = {name for name, _ in fields}
     allowed = frozenset({dict, _NONE})
 
-    def build(values: Values, chunk: _Chunk) -> Any:
+    def build(values: Values, chunk: Chunk) -> Any:
         if not allowed.issuperset(map(type, values)):
-            raise _Unsure
+            raise Unsure
         if settings.fail_on_missing and not all(v is None or names <= v.keys() for v in values):
-            raise _Unsure
+            raise Unsure
         nothing: dict[str, Any] = {}
         rows = [v or nothing for v in values]
         children = [build_child([r.get(n) for r in rows], chunk) for n, build_child in fields]
@@ -325,10 +412,10 @@ def _fast_row(type_: t.RowType, settings: _Settings) -> Fast:
 _FAST: dict[type[t.SqlType], Fast] = {
     t.NullType: lambda values, _: pa.nulls(len(values)),
     t.BooleanType: _strict(pa.bool_()),
-    t.TinyIntType: _only({int}, pa.int8()),
-    t.SmallIntType: _only({int}, pa.int16()),
-    t.IntType: _only({int}, pa.int32()),
-    t.BigIntType: _only({int}, pa.int64()),
+    t.TinyIntType: _fast_integer(pa.int8()),
+    t.SmallIntType: _fast_integer(pa.int16()),
+    t.IntType: _fast_integer(pa.int32()),
+    t.BigIntType: _fast_integer(pa.int64()),
     t.FloatType: _fast_approximate(pa.float32()),
     t.DoubleType: _fast_approximate(pa.float64()),
     t.CharType: _strict(pa.string()),
@@ -340,7 +427,9 @@ _FAST: dict[type[t.SqlType], Fast] = {
 }
 
 
-def _fast(type_: t.SqlType, settings: _Settings) -> Fast:
+def _fast(type_: t.SqlType, settings: Settings) -> Fast:
+    if settings.tree and isinstance(type_, t.STRING_TYPES):
+        return _fast_tree_text
     simple = _FAST.get(type(type_))
     if simple:
         return simple
@@ -366,31 +455,36 @@ _CHECKED = (t.BooleanType, *t.INTEGER_TYPES, t.DoubleType, *t.STRING_TYPES)
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
     name: str
     arrow: Any
     fast: Fast
     typed: Fast | None
     """For values whose types have been checked already."""
     convert: json_exact.Convert
+    place: tuple[str, ...] = ()
+    """Its path in the document, of what is not a field of the rows."""
 
 
-def _column(field_: t.Field, settings: _Settings) -> _Column:
+def column_of(field_: t.Field, settings: Settings) -> Column:
     # First, because it refuses what the format cannot do.
     convert = json_exact.converter(
         field_.type,
         settings.standard,
         settings.ignore_errors,
         settings.fail_on_missing,
-        settings.through_tree,
+        settings.tree,
     )
     arrow = arrow_type(field_.type)
     typed = _strict(arrow) if isinstance(field_.type, _CHECKED) else None
-    return _Column(field_.name, arrow, _fast(field_.type, settings), typed, convert)
+    return Column(field_.name, arrow, _fast(field_.type, settings), typed, convert)
 
 
 class JsonDecoder:
     """Picklable; what it is made of is made again on the other side."""
+
+    has_kinds = False
+    """Whether the documents tell what happened to their rows."""
 
     def __init__(
         self,
@@ -398,68 +492,70 @@ class JsonDecoder:
         options: dict[str, object],
         wanted: tuple[str, ...] | None,
     ) -> None:
-        self._made_of = (fields, options, wanted)
-        merged = {**DEFAULTS, **options}
-        settings = _Settings(
-            str(merged["timestamp-format.standard"]),
-            bool(merged["ignore-parse-errors"]),
-            bool(merged["fail-on-missing-field"]),
-            not merged["decode.json-parser.enabled"],
-        )
-        self._ignore_errors = settings.ignore_errors
+        self._made_of: tuple[object, ...] = (fields, options, wanted)
+        self._settings = Settings.of({**DEFAULTS, **options}, fields)
         names = [f.name for f in fields] if wanted is None else list(wanted)
         # In the order of the table, whatever the order that is asked for: the first bad field of a record is
         # then the same one for every query.
-        self._columns = [_column(f, settings) for f in fields if f.name in names]
+        self._fields = [f for f in fields if f.name in names]
+        self._columns = [column_of(f, self._settings) for f in self._fields]
         at = {column.name: i for i, column in enumerate(self._columns)}
         self._order = [at[name] for name in names]
         # Where absent and null differ, a struct would not tell.
-        self._typed = (
-            None
-            if settings.fail_on_missing
-            else TypedReader([f for f in fields if f.name in names])
-        )
+        missing_fails = self._settings.fail_on_missing
+        self._typed = None if missing_fails else TypedReader(self._fields)
         # Also in fields that nobody wants: pruning must not change the answer.
         self._find_missing = (
-            json_exact.find_missing(t.RowType(fields=fields)) if settings.fail_on_missing else None
+            json_exact.find_missing(t.RowType(fields=fields)) if missing_fails else None
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return JsonDecoder, self._made_of
+        return type(self), self._made_of
 
     def decode(self, values: Any) -> Decoded:
         result = Decoded([])
-        parts: list[list[Any]] = [[pa.array([], c.arrow) for c in self._columns]]
+        types = [c.arrow for c in self._columns] + ([pa.int8()] if self.has_kinds else [])
+        parts: list[list[Any]] = [[pa.array([], arrow) for arrow in types]]
         records: list[Iterable[int]] = []
         row_by_row = True
         for start in range(0, len(values), _CHUNK):
             chunk = self._read(values.slice(start, _CHUNK), result)
             arrays = [self._build(i, chunk) for i in range(len(self._columns))]
-            if chunk.origins is None and not chunk.bad:
-                records.append(range(start, start + chunk.size))
-            else:
-                row_by_row = False
-                rows = [chunk.origin(i)[0] for i in range(chunk.size)]
+            if chunk.kinds is not None:
+                arrays.append(pa.array(chunk.kinds, pa.int8()))
+            rows = range(chunk.size) if chunk.records is None else chunk.records
+            row_by_row = row_by_row and chunk.records is None and not chunk.bad
+            if chunk.bad:
                 kept = [record not in chunk.bad for record in rows]
                 arrays = [array.filter(pa.array(kept, pa.bool_())) for array in arrays]
-                records.append([start + r for r, keep in zip(rows, kept, strict=True) if keep])
+                rows = [record for record in rows if record not in chunk.bad]
                 for record in sorted(chunk.bad):
                     bad = chunk.bad[record]
                     result.bad.append(BadRecord(start + record, bad.field, bad.reason))
+            records.append([start + r for r in rows] if start else rows)
             parts.append(arrays)
         columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
         result.columns = [columns[i] for i in self._order]
+        if self.has_kinds:
+            result.kinds = columns[-1]
         if not row_by_row:
             result.records = pa.array(list(chain.from_iterable(records)), pa.int32())
         return result
 
-    def _read(self, values: Any, result: Decoded) -> _Chunk:
-        chunk = _Chunk(values, values.to_pylist())
-        documents = chunk.documents
+    def _read(self, values: Any, result: Decoded) -> Chunk:
+        chunk = Chunk(values, values.to_pylist())
+        if not self._read_typed(chunk, result):
+            self._find_rows(chunk, self._parse(chunk, result), result)
+        return chunk
+
+    def _read_typed(self, chunk: Chunk, result: Decoded) -> bool:
+        """Fill the chunk's columns, if its documents are of the table's types."""
         if self._typed:
-            chunk.columns = self._typed.read(values, documents)
-            if chunk.columns is not None:
-                return chunk
+            chunk.columns = self._typed.read(chunk.values, chunk.documents)
+        return chunk.columns is not None
+
+    def _parse(self, chunk: Chunk, result: Decoded) -> list[Any]:
+        documents = chunk.documents
         found: list[Any] = []
         while len(found) < len(documents):
             try:
@@ -467,43 +563,47 @@ class JsonDecoder:
                 found.extend(map(orjson.loads, islice(documents, len(found), None)))  # type: ignore[arg-type]
             except orjson.JSONDecodeError:
                 found.append(self._read_odd(chunk, len(found), result))
-        if set(map(type, found)) == {dict}:
-            chunk.rows = found
-        else:
-            self._find_rows(chunk, found, result)
-        if self._find_missing:
-            for i, row in enumerate(chunk.rows):
-                absent = self._find_missing(row)
-                if absent:
-                    record = chunk.origin(i)[0]
-                    chunk.bad.setdefault(record, BadRecord(record, absent.path, absent.reason))
-        return chunk
+        return found
 
-    def _read_odd(self, chunk: _Chunk, record: int, result: Decoded) -> object:
+    def _read_odd(self, chunk: Chunk, record: int, result: Decoded) -> object:
         """A record that orjson refuses: none at all, readable all the same, or not."""
         document = chunk.documents[record]
         if not document:
-            _count(result, NULL_VALUE)
-            return _NO_ROWS
+            count(result, NULL_VALUE)
+            return NO_ROWS
         try:
             value = chunk.exact[record] = json_exact.parse(document)
             return value
         except json_exact.Unreadable as unreadable:
             self._unreadable(chunk, result, record, str(unreadable))
-            return _NO_ROWS
+            return NO_ROWS
 
-    def _find_rows(self, chunk: _Chunk, found: list[Any], result: Decoded) -> None:
-        """Rows out of documents that are not all objects."""
-        chunk.origins = []
+    def _find_rows(self, chunk: Chunk, found: list[Any], result: Decoded) -> None:
+        """Rows out of documents."""
+        if set(map(type, found)) == {dict}:
+            chunk.rows = found
+        else:
+            self._find_rows_one_by_one(chunk, found, result)
+        if self._find_missing:
+            for i, row in enumerate(chunk.rows):
+                absent = self._find_missing(row)
+                if absent:
+                    record = chunk.record(i)
+                    chunk.bad.setdefault(record, BadRecord(record, absent.path, absent.reason))
+
+    def _find_rows_one_by_one(self, chunk: Chunk, found: list[Any], result: Decoded) -> None:
+        chunk.records = []
         for record, value in enumerate(found):
             if type(value) is dict:
                 chunk.rows.append(value)
-                chunk.origins.append((record, None))
+                chunk.records.append(record)
+                chunk.places.append(None)
             elif type(value) is list:
                 for place, row in enumerate(value):
                     if type(row) is dict:
                         chunk.rows.append(row)
-                        chunk.origins.append((record, place))
+                        chunk.records.append(record)
+                        chunk.places.append(place)
                     else:
                         what = json_exact.shown(row)
                         reason = f"expected an object at [{place}] of the array but found {what}"
@@ -513,22 +613,34 @@ class JsonDecoder:
                 reason = f"expected an object or an array of objects but found {what}"
                 self._unreadable(chunk, result, record, reason)
 
-    def _unreadable(self, chunk: _Chunk, result: Decoded, record: int, reason: str) -> None:
-        if self._ignore_errors:
-            _count(result, UNREADABLE)
+    def _unreadable(
+        self, chunk: Chunk, result: Decoded, record: int, reason: str, path: str | None = None
+    ) -> None:
+        if self._settings.ignore_errors:
+            count(result, UNREADABLE)
         else:
-            chunk.bad.setdefault(record, BadRecord(record, None, reason))
+            chunk.bad.setdefault(record, BadRecord(record, path, reason))
 
-    def _build(self, index: int, chunk: _Chunk) -> Any:
+    def _values(self, column: Column, chunk: Chunk) -> Values:
+        name = column.name
+        return [row.get(name) for row in chunk.rows]
+
+    def _exact_value(self, column: Column, row: int, chunk: Chunk) -> object:
+        """The value with nothing lost."""
+        document = chunk.exact_document(chunk.record(row))
+        place = chunk.places[row] if chunk.places else None
+        return (document if place is None else document[place])[column.name]
+
+    def _build(self, index: int, chunk: Chunk) -> Any:
         column = self._columns[index]
-        name, convert = column.name, column.convert
+        convert = column.convert
         try:
             if chunk.columns is not None:
                 values = chunk.columns[index]
                 return (column.typed or column.fast)(values, chunk)
-            values = [row.get(name) for row in chunk.rows]
+            values = self._values(column, chunk)
             return column.fast(values, chunk)
-        except _NOT_FAST:
+        except NOT_FAST:
             pass
         converted: Values = []
         for row, value in enumerate(values):
@@ -538,23 +650,23 @@ class JsonDecoder:
                 converted.append(self._convert_exactly(column, row, chunk))
         return pa.array(converted, column.arrow)
 
-    def _convert_exactly(self, column: _Column, row: int, chunk: _Chunk) -> object:
+    def _convert_exactly(self, column: Column, row: int, chunk: Chunk) -> object:
         try:
-            return column.convert(chunk.exact_value(row, column.name))
+            return column.convert(self._exact_value(column, row, chunk))
         except json_exact.Mismatch as mismatch:
             found = mismatch.inside(column.name)
             path, reason = found.path, found.reason
         except json_exact.Unreadable as unreadable:
             # orjson reads a little deeper nesting than Python does.
             path, reason = column.name, str(unreadable)
-        if not self._ignore_errors:
-            record = chunk.origin(row)[0]
+        if not self._settings.ignore_errors:
+            record = chunk.record(row)
             chunk.bad.setdefault(record, BadRecord(record, path, reason))
         return None
 
 
-def _count(result: Decoded, what: str) -> None:
-    result.dropped[what] = result.dropped.get(what, 0) + 1
+def count(result: Decoded, what: str, number: int = 1) -> None:
+    result.dropped[what] = result.dropped.get(what, 0) + number
 
 
 # ---- encode ----------------------------------------------------------------------------------------------
@@ -562,142 +674,33 @@ def _count(result: Decoded, what: str) -> None:
 # Takes a column, gives a `string` array of JSON texts; null stays null.
 Texts = Callable[[Any], Any]
 
-_FIRST_DAY = java_text.parse_date("0000-01-01")
-_LAST_DAY = java_text.parse_date("9999-12-31")
-_DAY_MICROS = 86_400_000_000
-
-
-def _joined(*parts: Any) -> Any:
-    return pc.binary_join_element_wise(*parts, "")
-
-
-def _patched(texts: Any, odd: Any, write: Callable[..., str], *columns: Any) -> Any:
-    """The texts, with those of the few odd rows written one by one in Python from the columns."""
-    odd = pc.fill_null(odd, False)
-    if not pc.any(odd).as_py():
-        return texts
-    written = list(map(write, *(column.filter(odd).to_pylist() for column in columns)))
-    return pc.replace_with_mask(texts, odd, pa.array(written, pa.string()))
-
-
-def _plain_texts(column: Any) -> Any:
-    return pc.cast(column, pa.string())
-
 
 def _string_texts(column: Any) -> Any:
     column = pc.cast(column, pa.string())
     odd = pc.match_substring_regex(column, json_exact.NEEDS_ESCAPE)
-    return _patched(_joined('"', column, '"'), odd, json_exact.quote_bytes, column)
+    return patched(joined('"', column, '"'), odd, json_exact.quote_bytes, column)
 
 
 def _approximate_texts(column: Any) -> Any:
-    # Arrow prints the shortest digits of either width, in Java's form between these bounds but for a bare integer.
-    texts = pc.cast(column, pa.string())
-    size = pc.abs(column)
-    usual = pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7))
-    odd = pc.invert(pc.or_(usual, pc.equal(size, 0.0)))
-    bare = pc.invert(pc.match_substring(texts, "."))
-    shortest = column if pa.types.is_float64(column.type) else pc.cast(texts, pa.float64())
-    texts = pc.if_else(bare, _joined(texts, ".0"), texts)
-    return _patched(texts, odd, _odd_double, shortest, column)
-
-
-def _odd_double(shortest: float, exact: float) -> str:
-    text = java_text.print_double(shortest, exact)
+    texts = approximate_texts(column)
     # Jackson quotes what is not a JSON number.
-    return text if text[-1].isdigit() else f'"{text}"'
+    none = pc.invert(pc.is_finite(column))
+    return pc.if_else(none, joined('"', texts, '"'), texts) if pc.any(none).as_py() else texts
 
 
-def _decimal_texts(column: Any) -> Any:
-    texts = pc.cast(column, pa.string())
-    if pa.types.is_decimal(column.type) and column.type.scale > 0:
-        texts = pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
-    scientific = pc.match_substring(texts, "E")
-    round_number = pc.and_(
-        pc.invert(pc.match_substring(texts, ".")),
-        pc.and_(pc.ends_with(texts, "0"), pc.not_equal(texts, "0")),
-    )
-    emptied = pc.equal(texts, "")
-    odd = pc.or_(pc.or_(scientific, round_number), emptied)
-    return _patched(texts, odd, java_text.print_decimal, column)
-
-
-def _plain_decimal_texts(column: Any) -> Any:
-    texts = pc.cast(column, pa.string())
-    odd = pc.match_substring(texts, "E")
-    return _patched(texts, odd, java_text.print_plain_decimal, column)
-
-
-def _bytes_texts(column: Any) -> Any:
-    encode = binascii.b2a_base64
-    return pa.array(
-        [
-            None if v is None else f'"{encode(v, newline=False).decode()}"'
-            for v in column.to_pylist()
-        ],
-        pa.string(),
-    )
-
-
-def _date_texts(column: Any) -> Any:
-    days = pc.cast(column, pa.int32())
-    odd = pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))
-    texts = _patched(pc.cast(column, pa.string()), odd, java_text.print_date, days)
-    return _joined('"', texts, '"')
-
-
-def _without_idle_zeros(texts: Any) -> Any:
-    """12:00:00.120000 → 12:00:00.12, 12:00:00.000000 → 12:00:00; every text has a point."""
-    return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
-
-
-def _time_texts(column: Any) -> Any:
-    nanos = pc.cast(pc.cast(column, pa.time64("ns")), pa.int64())
-    millis = pc.cast(pc.divide(nanos, 1_000_000), pa.int32())
-    texts = pc.cast(pc.cast(millis, pa.time32("ms")), pa.string())
-    return _joined('"', _without_idle_zeros(texts), '"')
+def _quoted(write: Texts, end: str = "") -> Texts:
+    """Texts that need no escapes."""
+    return lambda column: joined('"', write(column), f'{end}"')
 
 
 def _timestamp_texts(separator: str, zone: str) -> Texts:
-    def print_timestamp(micros: int) -> str:
-        days, rest = divmod(micros, _DAY_MICROS)
-        date = java_text.print_date(days)
-        return f"{date}{separator}{java_text.print_micros_of_day(rest)}"
-
-    def texts_of(column: Any) -> Any:
-        unit = column.type.unit
-        micros = column if unit == "us" else pc.cast(column, pa.timestamp("us", column.type.tz))
-        # As numbers they are UTC whatever zone the type names.
-        micros = pc.cast(micros, pa.int64())
-        texts = _without_idle_zeros(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()))
-        if separator != " ":
-            texts = pc.replace_substring(texts, " ", separator)
-        odd = pc.or_(
-            pc.less(micros, _FIRST_DAY * _DAY_MICROS),
-            pc.greater_equal(micros, (_LAST_DAY + 1) * _DAY_MICROS),
-        )
-        return _joined('"', _patched(texts, odd, print_timestamp, micros), f'{zone}"')
-
-    return texts_of
-
-
-def _content(column: Any, child: Any) -> tuple[Any, Any]:
-    """Offsets from 0, and the part of the child that they speak of, of a list or map array that may be a slice."""
-    offsets = column.offsets
-    first, last = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
-    return pc.cast(pc.subtract(offsets, first), pa.int32()), child.slice(first, last - first)
-
-
-def _where_valid(column: Any, texts: Any) -> Any:
-    if not column.null_count:
-        return texts
-    return pc.if_else(pc.is_valid(column), texts, pa.scalar(None, pa.string()))
+    return _quoted(lambda column: timestamp_texts(column, separator), zone)
 
 
 def _bracketed(column: Any, offsets: Any, texts: Any, brackets: str) -> Any:
     lists = pa.ListArray.from_arrays(offsets, texts)
-    joined = _joined(brackets[0], pc.binary_join(lists, ","), brackets[1])
-    return _where_valid(column, joined)
+    texts = joined(brackets[0], pc.binary_join(lists, ","), brackets[1])
+    return where_valid(column, texts)
 
 
 @dataclass(frozen=True)
@@ -713,7 +716,7 @@ def _array_texts(type_: t.ArrayType, writing: _Writing) -> Texts:
     element = _texts_of(type_.element, writing)
 
     def texts_of(column: Any) -> Any:
-        offsets, values = _content(column, column.values)
+        offsets, values = content(column, column.values)
         return _bracketed(column, offsets, pc.fill_null(element(values), "null"), "[]")
 
     return texts_of
@@ -721,16 +724,16 @@ def _array_texts(type_: t.ArrayType, writing: _Writing) -> Texts:
 
 def _map_texts(type_: t.SqlType, writing: _Writing) -> Texts:
     """Takes a map array, or a list of (key, value) structs: Arrow's and Spark's maps cannot hold Flink's null key."""
-    content = _texts_of(json_exact.entry_types(type_)[1], writing)
+    value = _texts_of(json_exact.entry_types(type_)[1], writing)
 
     def texts_of(column: Any) -> Any:
         is_map = pa.types.is_map(column.type)
-        offsets, keys = _content(column, column.keys if is_map else column.values.field(0))
-        _, items = _content(column, column.items if is_map else column.values.field(1))
-        values = pc.fill_null(content(items), "null")
+        offsets, keys = content(column, column.keys if is_map else column.values.field(0))
+        _, items = content(column, column.items if is_map else column.values.field(1))
+        values = pc.fill_null(value(items), "null")
         if keys.null_count:
             offsets, keys, values = without_null_keys(offsets, keys, values)
-        entries = _joined(_string_texts(keys), ":", values)
+        entries = joined(_string_texts(keys), ":", values)
         return _bracketed(column, offsets, entries, "{}")
 
     def without_null_keys(offsets: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
@@ -744,8 +747,8 @@ def _map_texts(type_: t.SqlType, writing: _Writing) -> Texts:
         raise job_error(
             "FMT-003",
             "JSON format doesn't support to serialize map data with null keys",
-            "drop null keys or write a literal for them with the option 'json.map-null-key.mode'"
-            " = 'DROP' or 'LITERAL' (and 'json.map-null-key.literal')",
+            "drop null keys or write a literal for them with the format's option 'map-null-key.mode'"
+            " = 'DROP' or 'LITERAL' (and 'map-null-key.literal')",
         )
 
     return texts_of
@@ -760,15 +763,15 @@ def _row_texts(fields: Sequence[t.Field], writing: _Writing) -> Callable[[Sequen
         labels = [("," if i else "{") + label for i, (label, _) in enumerate(parts)]
         if not writing.ignore_nulls or not any(text.null_count for text in texts):
             filled = [pc.fill_null(text, "null") for text in texts]
-            return _joined(*chain.from_iterable(zip(labels, filled, strict=True)), "}")
+            return joined(*chain.from_iterable(zip(labels, filled, strict=True)), "}")
         # Every field brings a comma, or nothing at all; the first comma of a row makes way for the brace.
         present = [
-            pc.fill_null(_joined("," + label, text), "")
+            pc.fill_null(joined("," + label, text), "")
             for (label, _), text in zip(parts, texts, strict=True)
         ]
-        members = pc.cast(_joined(*present), pa.binary())
+        members = pc.cast(joined(*present), pa.binary())
         opened = pc.binary_replace_slice(members, start=0, stop=1, replacement=b"{")
-        return _joined(pc.cast(opened, pa.string()), "}")
+        return joined(pc.cast(opened, pa.string()), "}")
 
     return texts_of
 
@@ -779,27 +782,27 @@ def _struct_texts(type_: t.RowType, writing: _Writing) -> Texts:
     def texts_of(column: Any) -> Any:
         children = [column.field(i) for i in range(len(type_.fields))]
         if not children:
-            return _where_valid(column, pa.array(["{}"] * len(column), pa.string()))
-        return _where_valid(column, write(children))
+            return where_valid(column, pa.array(["{}"] * len(column), pa.string()))
+        return where_valid(column, write(children))
 
     return texts_of
 
 
 _TEXTS: dict[type[t.SqlType], Texts] = {
     t.NullType: lambda column: pa.nulls(len(column), pa.string()),
-    t.BooleanType: _plain_texts,
-    t.TinyIntType: _plain_texts,
-    t.SmallIntType: _plain_texts,
-    t.IntType: _plain_texts,
-    t.BigIntType: _plain_texts,
+    t.BooleanType: plain_texts,
+    t.TinyIntType: plain_texts,
+    t.SmallIntType: plain_texts,
+    t.IntType: plain_texts,
+    t.BigIntType: plain_texts,
     t.FloatType: _approximate_texts,
     t.DoubleType: _approximate_texts,
     t.CharType: _string_texts,
     t.VarCharType: _string_texts,
-    t.BinaryType: _bytes_texts,
-    t.VarBinaryType: _bytes_texts,
-    t.DateType: _date_texts,
-    t.TimeType: _time_texts,
+    t.BinaryType: _quoted(base64_texts),
+    t.VarBinaryType: _quoted(base64_texts),
+    t.DateType: _quoted(date_texts),
+    t.TimeType: _quoted(time_texts),
 }
 
 
@@ -810,7 +813,7 @@ def _texts_of(type_: t.SqlType, writing: _Writing) -> Texts:
     separator = "T" if writing.standard == "ISO-8601" else " "
     match type_:
         case t.DecimalType():
-            return _plain_decimal_texts if writing.plain_decimals else _decimal_texts
+            return plain_decimal_texts if writing.plain_decimals else decimal_texts
         case t.TimestampType():
             return _timestamp_texts(separator, "")
         case t.TimestampLtzType():

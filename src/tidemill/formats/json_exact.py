@@ -20,6 +20,8 @@ from tidemill.errors import script_error
 from tidemill.formats import java_text
 
 Convert = Callable[[object], object]
+Tree = Callable[[str | float], "Number"]
+"""The text of a number, `Number` or orjson's double, that has been a node of Jackson's tree."""
 
 
 class Number(str):
@@ -129,11 +131,24 @@ def tree_number(value: str | float) -> Number:
     return Number(java_text.print_double(float(value)))
 
 
-def compact(value: object) -> str:
+def tree_decimal(value: str | float) -> Number:
+    """The same in a tree for a table that has a DECIMAL: a fraction or an exponent makes it a BigDecimal, whose
+    trailing zeros go."""
+    if isinstance(value, float):
+        raise NeedsText
+    if value.lstrip("-").isdigit():
+        return Number(int(value))
+    try:
+        return Number(java_text.print_decimal(java_text.parse_decimal(value)))
+    except ValueError:
+        raise _mismatch("a decimal number", value) from None
+
+
+def compact(value: object, tree: Tree = tree_number) -> str:
     """A value of `parse` or of orjson as JSON text without blanks, as Jackson writes a tree."""
     match value:
         case Number() | float():
-            return tree_number(value)
+            return tree(value)
         case str():
             return quote(value)
         case None:
@@ -143,10 +158,17 @@ def compact(value: object) -> str:
         case int():
             return str(value)
         case list():
-            return "[" + ",".join(map(compact, value)) + "]"
+            return "[" + ",".join(compact(v, tree) for v in value) + "]"
         case dict():
-            return "{" + ",".join(f"{quote(k)}:{compact(v)}" for k, v in value.items()) + "}"
+            return "{" + ",".join(f"{quote(k)}:{compact(v, tree)}" for k, v in value.items()) + "}"
     raise TypeError(type(value))
+
+
+def text_of(value: object) -> str:
+    """A value as the text that Jackson's tree gives for it: nothing for an object or array."""
+    if isinstance(value, (dict, list)):
+        return ""
+    return value if isinstance(value, str) else compact(value)
 
 
 def shown(value: object) -> str:
@@ -192,12 +214,21 @@ def _to_string(value: object) -> object:
     raise NeedsText
 
 
-def _through_tree(convert: Convert) -> Convert:
-    """What a number is after it has been a node of Jackson's tree, for types that see its digits."""
+def _text_through(tree: Tree) -> Convert:
+    """A STRING of what has been a node of Jackson's tree."""
 
     def converted(value: object) -> object:
-        is_number = isinstance(value, (Number, float))
-        return convert(tree_number(value) if is_number else value)  # type: ignore[arg-type]
+        match value:
+            case Number() | float():
+                return tree(value)
+            case int() if not isinstance(value, bool):
+                return str(value)
+            case dict() | list():
+                try:
+                    return compact(value, tree).encode("utf-8", "replace").decode()
+                except RecursionError:
+                    raise Mismatch("nested too deeply to be read as text") from None
+        return _to_string(value)
 
     return converted
 
@@ -381,20 +412,22 @@ def converter(
     standard: str,
     ignore_errors: bool,
     fail_on_missing: bool,
-    through_tree: bool = False,
+    tree: Tree | None = None,
 ) -> Convert:
     """Turns one value that is not None into Python's counterpart of the column's Arrow type.
 
     Times are whole numbers (days, nanoseconds of the day, microseconds). With `ignore_errors` what is wrong inside
-    a container becomes None; the value itself still raises, and the caller knows what to do.
+    a container becomes None; the value itself still raises, and the caller knows what to do. `tree`: what a number is
+    as a STRING, where it does not keep the digits that are written.
     """
+    if tree and isinstance(type_, t.STRING_TYPES):
+        return _text_through(tree)
     scalar = _SCALARS.get(type(type_))
     if scalar:
-        sees_digits = through_tree and isinstance(type_, t.STRING_TYPES)
-        return _through_tree(scalar) if sees_digits else scalar
+        return scalar
 
     def nested(inner: t.SqlType) -> Convert:
-        return converter(inner, standard, ignore_errors, fail_on_missing, through_tree)
+        return converter(inner, standard, ignore_errors, fail_on_missing, tree)
 
     def convert_inside(convert: Convert, value: object, step: str) -> object:
         if value is None:
@@ -408,7 +441,7 @@ def converter(
 
     match type_:
         case t.DecimalType():
-            return _through_tree(_to_decimal(type_)) if through_tree else _to_decimal(type_)
+            return _to_decimal(type_)
         case t.TimestampType() | t.TimestampLtzType():
             micros = 1000 if type_.precision <= 3 else 1
             return _to_timestamp(timestamp_form(type_, standard), micros)

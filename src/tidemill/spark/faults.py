@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from tidemill.errors import Diagnostic, JobError, Span
+from tidemill.errors import Diagnostic, JobError, Span, TidemillError
 
 _MARK = "TIDEMILL{"
 
@@ -20,6 +23,16 @@ class RecordFault(Exception):
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         payload = {"code": code, "message": message, "hint": hint}
         super().__init__("TIDEMILL" + json.dumps(payload, ensure_ascii=True))
+
+
+@contextmanager
+def reported(table: str) -> Iterator[None]:
+    """In a Python worker: a diagnostic that stops the job reaches the driver as one, with the table's name."""
+    try:
+        yield
+    except TidemillError as error:
+        found = error.diagnostics[0]
+        raise RecordFault(found.code, f"table '{table}': {found.message}", found.hint) from None
 
 
 # What Spark says of a broken run, as (pattern, code, message, hint); first match wins.
@@ -51,15 +64,28 @@ _KNOWN = (
 )
 
 
+def is_passing(text: str) -> bool:
+    """Whether a failure may be over when the job is started again."""
+    found = _hidden(text)
+    return found is not None and found.get("passing") is True
+
+
+def _hidden(text: str) -> dict[str, Any] | None:
+    at = text.find(_MARK)
+    if at < 0:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, at + len("TIDEMILL"))
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and {"code", "message"} <= found.keys() else None
+
+
 def diagnose(text: str, job: str, span: Span | None = None) -> JobError | None:
     """The diagnostic hidden in a failure's text, if it is one of the expected kinds."""
-    at = text.find(_MARK)
-    if at >= 0:
-        try:
-            found, _ = json.JSONDecoder().raw_decode(text, at + len("TIDEMILL"))
-            return JobError([Diagnostic(found["code"], found["message"], span, found.get("hint"))])
-        except (json.JSONDecodeError, KeyError):
-            pass
+    found = _hidden(text)
+    if found is not None:
+        return JobError([Diagnostic(found["code"], found["message"], span, found.get("hint"))])
     for pattern, code, message, hint in _KNOWN:
         matched = re.search(pattern, text)
         if matched:

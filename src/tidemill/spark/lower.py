@@ -3,8 +3,9 @@ stream is not insert-only, `_kind`. Law: a node that does not read the kind pass
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -15,7 +16,7 @@ from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.operators import group_aggregate
-from tidemill.spark.source import Count, read_kafka
+from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable
 
@@ -27,6 +28,10 @@ class Lowering:
     max_rows_per_batch: int | None
     counter: Callable[[str], Count]
     """A place to count losses, per table."""
+    exactly_once: str | None = None
+    """The job's id, if it writes exactly once."""
+    scans: Iterator[int] = field(default_factory=count)
+    """Numbers the scans of the job; it is the same for all its roots."""
 
     def lower(self, node: nodes.Node) -> DataFrame:
         match node:
@@ -43,6 +48,9 @@ class Lowering:
                 return below.select(*expressions, *kind)
             case nodes.Filter():
                 return self.lower(node.input).where(to_sql(node.condition))
+            case nodes.DropUpdateBefore():
+                kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
+                return self.lower(node.input).where(kept)
             case nodes.Aggregate():
                 before = RowKind.UPDATE_BEFORE in self.modes.of(node)
                 return group_aggregate(self.lower(node.input), node, before)
@@ -53,8 +61,10 @@ class Lowering:
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
             return read_datagen(self.spark, node)
-        count = self.counter(node.table.name)
-        return read_kafka(self.spark, node, self.max_rows_per_batch, count)
+        number = next(self.scans)
+        writer = (self.exactly_once, number) if self.exactly_once is not None else None
+        counted = self.counter(node.table.name)
+        return read_kafka(self.spark, node, Scanning(counted, self.max_rows_per_batch, writer))
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""

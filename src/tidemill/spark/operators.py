@@ -41,6 +41,12 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
 
 
+def divert(frame: DataFrame, spec: str) -> DataFrame:
+    """The rows without those that are dead letters, which go to a topic in the task that has read them."""
+    spark = frame.sparkSession
+    return DataFrame(spark._jvm.io.tidemill.kafka.DeadLetters.divert(frame._jdf, spec), spark)
+
+
 def _column(expr: Expr | None) -> str | None:
     if expr is None:
         return None

@@ -24,6 +24,9 @@ class Progress:
     batch_ms: int = 0
     state_rows: int | None = None
     _last: int = -1
+    _run: object = None
+    _before_run: dict[str, int] = field(default_factory=dict)
+    """What earlier runs of the query have read; the kernel counts each run from nought."""
 
     def add(self, reports: Iterable[Mapping[str, Any]]) -> None:
         for report in reports:
@@ -37,6 +40,8 @@ class Progress:
         self._last = int(report["batchId"])
         self.batches += 1
         self.batch_ms = duration
+        if report.get("runId") != self._run:
+            self._run, self._before_run = report.get("runId"), dict(self.rows_in)
         lag = None
         before = self.total_in
         totals: dict[str, int] = {}
@@ -48,7 +53,8 @@ class Progress:
                 number = int(source.get("numInputRows") or 0)
                 self.rows_in[name] = self.rows_in.get(name, 0) + number
             else:
-                totals[name] = totals.get(name, 0) + int(total)
+                totals.setdefault(name, self._before_run.get(name, 0))
+                totals[name] += int(total)
             found = metrics.get("lag")
             if found is not None:
                 lag = (lag or 0) + int(found)

@@ -1,7 +1,8 @@
 """Jobs: a plan becomes a streaming query with a checkpoint, is watched, and ends.
 
 In: a `Job` and where its checkpoint lives. Out: a `RunningJob`. Law: a job's checkpoint says for which zone it was made
-and keeps it; whatever stops a query is told as a diagnostic, or as a fault of ours with its whole text.
+and keeps it, and gives the job an id that no other has; whatever stops a query is told as a diagnostic, or as a fault
+of ours with its whole text.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -28,22 +30,32 @@ from tidemill.errors import Diagnostic, JobError, job_error, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
-from tidemill.plan.modes import Modes
 from tidemill.plan.scope import not_yet
-from tidemill.spark.faults import diagnose
+from tidemill.plan.user_functions import python_path
+from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering
+from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.progress import as_reports
-from tidemill.spark.sink import kafka_records, kafka_sink_spec, rendered
+from tidemill.spark.restarts import Recovery, Restarts
+from tidemill.spark.sink import (
+    kafka_records,
+    kafka_sink_spec,
+    rendered,
+    transactional_id_prefix,
+)
 from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
+from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 CONNECT_TIMEOUT_MS = 8_000
+_FACTS = "tidemill.json"
+_NEW_FACTS = "tidemill.json.new"
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -89,6 +101,12 @@ class RunningJob:
     dropped: Any
     printed: Printed
     spark: SparkSession
+    begin: Callable[[], StreamingQuery]
+    """Starts the query anew, from its checkpoint."""
+    recovery: Recovery
+    _said: list[str] = field(default_factory=list)
+    _is_stopped: bool = False
+    _failed_run: str | None = None
 
     def is_ready(self) -> bool:
         """Whether the start offsets of all its tables are fixed."""
@@ -96,7 +114,43 @@ class RunningJob:
 
     @property
     def is_active(self) -> bool:
-        return bool(self.query.isActive)
+        """Whether it runs, or waits for a broker to come back; looking is what starts it again then."""
+        if self.query.isActive:
+            return True
+        self._recover()
+        return bool(self.query.isActive) or self.recovery.is_waiting
+
+    def _recover(self) -> None:
+        error = None if self._is_stopped else self.query.exception()
+        if error is None:
+            return
+        # Each run of the query fails once; after that it is only a matter of time.
+        if self._failed_run != self.query.runId:
+            self._failed_run = self.query.runId
+            text = str(error)
+            if not is_passing(text) or not self.recovery.fail(self._last_batch()):
+                return
+            known = diagnose(text, self.name)
+            why = known.diagnostics[0].message if known else _first_line(text)
+            self._said.append(f"{self.name}: {why}; it will be started again from its checkpoint")
+        if self.recovery.is_due():
+            try:
+                self.query = self.begin()
+            except Exception as failed:
+                text = str(failed)
+                if is_passing(text) and self.recovery.fail(self._last_batch()):
+                    return
+                raise diagnose(text, self.name, self.job.span) or failed from None
+            self._said.append(f"{self.name}: started again")
+
+    def _last_batch(self) -> int:
+        return max((int(r["batchId"]) for r in self.reports()), default=-1)
+
+    def notices(self) -> list[str]:
+        """What there is to tell the user since the last call."""
+        said = [*self._said, *self.spark._jvm.io.tidemill.Notices.take().splitlines()]
+        self._said.clear()
+        return said
 
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""
@@ -122,10 +176,11 @@ class RunningJob:
 
     def stop(self, patience_seconds: float = 60.0) -> None:
         """Finish the batch that is running, and stop; after `patience_seconds` stop all the same."""
+        self._is_stopped = True
         lifecycle = _lifecycle(self.spark)
         lifecycle.drain(self.checkpoint)
         deadline = time.monotonic() + patience_seconds
-        while self.is_active and time.monotonic() < deadline:
+        while self.query.isActive and time.monotonic() < deadline:
             # Between triggers no batch runs, and one that begins now finds nothing to do.
             if lifecycle.isDrained(self.checkpoint) or not self.query.status["isTriggerActive"]:
                 break
@@ -133,11 +188,13 @@ class RunningJob:
         self.query.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
-        return (
-            bool(self.query.awaitTermination(timeout))
-            if timeout
-            else bool(self.query.awaitTermination())
-        )
+        """Return when the job has ended, or after `timeout` seconds: then False."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.is_active:
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05)
+        return True
 
 
 def _lifecycle(spark: SparkSession) -> Any:
@@ -161,30 +218,30 @@ def _first_line(text: str) -> str:
 # --- before a job starts -------------------------------------------------------------------------
 
 
-def check_tables(spark: SparkSession, job: Job) -> None:
-    """Reach the brokers and find the source topics, so that a slip is told before anything runs."""
+@dataclass(frozen=True)
+class Targets:
+    """What was found out of the topics that a job writes to."""
+
+    notices: list[str]
+    partitions: Mapping[str, Mapping[str, int]]
+    """By table and topic; a topic that is not there yet is not named."""
+
+
+def check_tables(spark: SparkSession, job: Job) -> Targets:
+    """Reach the brokers and find the topics, so that a slip is told before anything runs."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
-    sources = _kafka_sources(job)
     # Sources first: a topic that is written as well must exist all the same.
-    for table in [*sources, *job.sinks]:
+    for table in _kafka_sources(job):
         connector = table.connector
-        if not isinstance(connector, TopicTable):
-            continue
+        assert isinstance(connector, TopicTable)
         key = (connector.bootstrap_servers, connector.topics, connector.topic_pattern)
         if key in seen:
             continue
         seen.add(key)
-        spec = json.dumps(topics_spec(connector))
-        try:
-            found = json.loads(admin.describeTopics(spec, CONNECT_TIMEOUT_MS))
-        except Exception as error:
-            known = diagnose(str(error), table.name, table.span)
-            if known is None:
-                raise
-            raise known from None
+        found = _ask(admin.describeTopics, topics_spec(connector), table)
         missing = found["missing"]
-        if table in sources and (missing or not found["topics"]):
+        if missing or not found["topics"]:
             what = (
                 f"topic '{missing[0]}'"
                 if missing
@@ -197,6 +254,92 @@ def check_tables(spark: SparkSession, job: Job) -> None:
                 f" --bootstrap {connector.bootstrap_servers}",
                 table.span,
             )
+    _check_dead_letters(admin, _kafka_sources(job))
+    told: list[str] = []
+    partitions: dict[str, Mapping[str, int]] = {}
+    targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
+    for table in targets.values():
+        said, partitions[table.name] = _check_target(admin, table)
+        told += said
+    return Targets(told, partitions)
+
+
+def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    try:
+        return dict(json.loads(question(json.dumps(spec), CONNECT_TIMEOUT_MS)))
+    except Exception as error:
+        known = diagnose(str(error), table.name, table.span)
+        if known is None:
+            raise
+        raise known from None
+
+
+def _check_dead_letters(admin: Any, tables: Sequence[Table]) -> None:
+    """A topic for dead letters must be there before the first one comes, perhaps in the middle of a night."""
+    for table in tables:
+        connector = table.connector
+        assert isinstance(connector, TopicTable)
+        topic = connector.reading.dead_letter_topic
+        if topic is None:
+            continue
+        spec = {"properties": dict(connector.properties), "topics": [topic]}
+        found = _ask(admin.describeTopics, spec, table)
+        if found["missing"]:
+            raise job_error(
+                "RUN-002",
+                f"topic '{topic}' for dead letters of table '{table.name}' does not exist at"
+                f" {connector.bootstrap_servers}",
+                f"create it: tidemill topic create {topic} --bootstrap {connector.bootstrap_servers}",
+                table.span,
+            )
+
+
+def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int]]:
+    """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    found = _ask(admin.describeTargets, topics_spec(connector), table)
+    told = []
+    if isinstance(connector, UpsertKafkaTable):
+        told += [
+            f"topic '{topic}' of upsert table '{table.name}' is not compacted: set its cleanup.policy to compact,"
+            " or old changes pile up and expire"
+            for topic in found["topics"]
+            if topic not in found["compacted"]
+        ]
+    properties = dict(connector.properties)
+    for topic in found["missing"]:
+        shape = connector.new_topic
+        if shape is not None:
+            policy = shape.cleanup_policy
+            wanted = {
+                "partitions": shape.partitions,
+                "replicas": shape.replication_factor,
+                "configs": {"cleanup.policy": policy} if policy else {},
+            }
+            spec = {"properties": properties, "topics": {topic: wanted}}
+            _ask(lambda text, _: str(admin.createTopics(text)), spec, table)
+            told.append(f"topic '{topic}' of table '{table.name}' created")
+            if shape.partitions is not None:
+                found["topics"][topic] = shape.partitions
+            continue
+        refused = properties.get("allow.auto.create.topics", "").lower() == "false"
+        if refused or found["createsTopics"] is False:
+            compact = " --config cleanup.policy=compact"
+            raise job_error(
+                "RUN-002",
+                f"topic '{topic}' of table '{table.name}' does not exist at {connector.bootstrap_servers}"
+                + ("" if refused else ", and the broker does not create topics by itself"),
+                f"create it: tidemill topic create {topic}"
+                f"{compact if isinstance(connector, UpsertKafkaTable) else ''}"
+                f" --bootstrap {connector.bootstrap_servers},"
+                " or let the job do it: 'sink.create-topic.partitions' = '…'",
+                table.span,
+            )
+        told.append(
+            f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
+        )
+    return told, found["topics"]
 
 
 def _kafka_sources(job: Job) -> list[Table]:
@@ -215,6 +358,10 @@ class Runner:
     output: Output = field(default_factory=TableOutput)
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
+    python_files: Sequence[str] = ()
+    """Where a partitioner is looked for first."""
+    restart_for: timedelta | None = None
+    """How long to wait for a broker that is away (`--restart-for`); None: as the settings say."""
 
     def start(self, job: Job, name: str, taken: Container[str] = ()) -> RunningJob:
         """`taken`: names of other jobs, from which this one's must differ."""
@@ -223,32 +370,88 @@ class Runner:
         numbers = itertools.count(2)
         while label in taken:
             label = f"{name}/{job.target} {next(numbers)}"
-        self._configure(job, checkpoint)
-        check_tables(self.spark, job)
+        targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
-        def frame(root: nodes.Sink | nodes.Collect, modes: Modes) -> DataFrame:
-            lowering = Lowering(self.spark, modes, max_rows, lambda table: _Counter(table, dropped))
-            return lowering.lower(root.input)
+        exactly_once = any(
+            isinstance(t.connector, TopicTable)
+            and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+            for t in job.sinks
+        )
 
-        frames = [frame(root, modes) for root, modes in zip(job.roots, job.modes, strict=True)]
         printed = Printed()
-        writer = self._writer(job, frames, printed, dropped)
-        writer = writer.queryName(label).option("checkpointLocation", checkpoint)
-        if ends_by_itself(job, self.bounded):
-            writer = writer.trigger(availableNow=True)
-        else:
-            interval = job.settings.get("execution.checkpointing.interval")
-            millis = int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
-            writer = writer.trigger(processingTime=f"{millis} milliseconds")
-        _lifecycle(self.spark).begin(checkpoint)
-        query = writer.start()
-        sources = len(_kafka_sources(job))
-        return RunningJob(job, label, query, checkpoint, sources, dropped, printed, self.spark)
+
+        def begin() -> StreamingQuery:
+            # Every time: the settings of the session are those of the job that was started last.
+            job_id = self._configure(job, checkpoint)
+            self._end_transactions(job, job_id)
+            lowering = Lowering(
+                self.spark,
+                job.modes[0],
+                max_rows,
+                lambda table: _Counter(table, dropped),
+                job_id if exactly_once else None,
+            )
+            frames = [
+                replace(lowering, modes=modes).lower(root.input)
+                for root, modes in zip(job.roots, job.modes, strict=True)
+            ]
+            writer = self._writer(job, job_id, targets, frames, printed, dropped)
+            writer = writer.queryName(label)
+            writer = writer.option("checkpointLocation", checkpoint)
+            if ends_by_itself(job, self.bounded):
+                writer = writer.trigger(availableNow=True)
+            else:
+                interval = job.settings.get("execution.checkpointing.interval")
+                millis = (
+                    int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
+                )
+                writer = writer.trigger(processingTime=f"{millis} milliseconds")
+            _lifecycle(self.spark).begin(checkpoint)
+            return writer.start()
+
+        servers = sorted(
+            {
+                t.connector.bootstrap_servers
+                for t in job.tables
+                if isinstance(t.connector, TopicTable)
+            }
+        )
+        recovery = Recovery(
+            Restarts.of(job.settings, self.restart_for), servers, targets.notices.append
+        )
+        return RunningJob(
+            job,
+            label,
+            begin(),
+            checkpoint,
+            len(_kafka_sources(job)),
+            dropped,
+            printed,
+            self.spark,
+            begin,
+            recovery,
+            targets.notices,
+        )
+
+    def _end_transactions(self, job: Job, job_id: str) -> None:
+        """What a killed run has left open holds up readers until it is ended."""
+        admin = self.spark._jvm.io.tidemill.kafka.Admin
+        for table in job.sinks:
+            connector = table.connector
+            if (
+                isinstance(connector, TopicTable)
+                and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+            ):
+                spec = {
+                    "properties": dict(connector.properties),
+                    "prefix": transactional_id_prefix(table, job_id),
+                }
+                admin.endTransactions(json.dumps(spec), CONNECT_TIMEOUT_MS)
 
     def checkpoint(self, job: Job, name: str) -> str:
         if self.checkpoint_root is None:
@@ -264,7 +467,8 @@ class Runner:
             root = Path(root).resolve().as_uri()
         return f"{root.rstrip('/')}/{name}/{job.target}"
 
-    def _configure(self, job: Job, checkpoint: str) -> None:
+    def _configure(self, job: Job, checkpoint: str) -> str:
+        """Settle what stays the same in all runs from this checkpoint; the id of the job."""
         zone = str(job.settings.get("table.local-time-zone") or machine_zone())
         stored = self._stored(checkpoint)
         if stored.get("time_zone", zone) != zone:
@@ -274,50 +478,92 @@ class Runner:
                 "set the old zone, or start with another --checkpoint",
                 job.span,
             )
-        if not stored:
-            self._store(checkpoint, {"time_zone": zone})
+        facts = {
+            "time_zone": zone,
+            "job": stored.get("job") or uuid.uuid4().hex[:16],
+            "writers": _writers(job),
+        }
+        if stored.get("writers", {}) != facts["writers"] and self._is_batch_open(checkpoint):
+            raise job_error(
+                "RUN-033",
+                "the batch that the job was stopped in must be finished by as many writers as began it, and"
+                " 'sink.parallelism' has changed",
+                "start the job with the old 'sink.parallelism', stop it with Ctrl-C, and change it then",
+                job.span,
+            )
+        if facts != stored:
+            self._store(checkpoint, facts)
         parallelism = job.settings.get("parallelism.default")
         cores = self.spark.sparkContext.defaultParallelism
         self.spark.conf.set("spark.sql.session.timeZone", zone)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
+        return str(facts["job"])
+
+    def _is_batch_open(self, checkpoint: str) -> bool:
+        """Whether a batch has been planned and not been committed: it will be run again."""
+
+        def last(log: str) -> int:
+            path, system = self._hadoop(checkpoint, log)
+            names = (
+                [s.getPath().getName() for s in system.listStatus(path)]
+                if system.exists(path)
+                else []
+            )
+            return max((int(name) for name in names if name.isdigit()), default=-1)
+
+        return last("offsets") > last("commits")
 
     def _stored(self, checkpoint: str) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it first started."""
-        path, system = self._hadoop(checkpoint)
-        if not system.exists(path):
-            return {}
-        stream = system.open(path)
-        try:
-            text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        return dict(json.loads(text))
+        for name in (_FACTS, _NEW_FACTS):
+            path, system = self._hadoop(checkpoint, name)
+            if system.exists(path):
+                stream = system.open(path)
+                try:
+                    text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+                finally:
+                    stream.close()
+                return dict(json.loads(text)) if text.endswith("}") else {}
+        return {}
 
     def _store(self, checkpoint: str, facts: Mapping[str, Any]) -> None:
-        path, system = self._hadoop(checkpoint)
-        stream = system.create(path, True)
+        """A kill at any point leaves the old facts or the new ones."""
+        new, system = self._hadoop(checkpoint, _NEW_FACTS)
+        stream = system.create(new, True)
         try:
             stream.write(bytearray(json.dumps(facts).encode()))
         finally:
             stream.close()
+        path, _ = self._hadoop(checkpoint, _FACTS)
+        system.delete(path, False)
+        system.rename(new, path)
 
-    def _hadoop(self, checkpoint: str) -> tuple[Any, Any]:
-        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/tidemill.json")
+    def _hadoop(self, checkpoint: str, name: str) -> tuple[Any, Any]:
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/{name}")
         return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
-    def _writer(self, job: Job, frames: list[DataFrame], printed: Printed, dropped: Any) -> Any:
+    def _writer(
+        self,
+        job: Job,
+        job_id: str,
+        targets: Targets,
+        frames: list[DataFrame],
+        printed: Printed,
+        dropped: Any,
+    ) -> Any:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
             drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
-            records = [
-                kafka_records(f, s, i, _Counter(s.table.name, dropped) if drops else None)
-                for i, (f, s) in enumerate(zip(frames, sinks, strict=True))
-            ]
+            records = []
+            for i, (frame, sink) in enumerate(zip(frames, sinks, strict=True)):
+                counter = _Counter(sink.table.name, dropped) if drops else None
+                partitioner = self._partitioner(job, sink.table, targets)
+                records.append(kafka_records(frame, sink, i, counter, partitioner))
             whole = records[0]
             for part in records[1:]:
                 whole = whole.unionAll(part)
-            spec = kafka_sink_spec([s.table for s in sinks])
+            spec = kafka_sink_spec([s.table for s in sinks], job_id)
             return whole.writeStream.format("tidemill-kafka").option("spec", spec)
         if len(job.roots) > 1:
             raise not_yet("a STATEMENT SET whose sinks are not all Kafka tables", job.span)
@@ -338,11 +584,28 @@ class Runner:
 
         return lines.writeStream.foreachBatch(deliver)
 
+    def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:
+        files = str(job.settings.get("python.files") or "").split(",")
+        given = [*self.python_files, *(f.strip() for f in files if f.strip())]
+        directories = python_path(job.span.source.name, given)
+        return load_partitioner(table, directories, targets.partitions[table.name])
+
 
 def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _writers(job: Job) -> dict[str, int]:
+    """How many writers the exactly-once tables of a job have, where it says so."""
+    return {
+        t.name: t.connector.sink_parallelism
+        for t in job.sinks
+        if isinstance(t.connector, TopicTable)
+        and t.connector.sink_parallelism is not None
+        and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    }
 
 
 def ends_by_itself(job: Job, bounded: bool) -> bool:

@@ -2,12 +2,12 @@
 Out: one DataFrame for the kernel's Kafka sink, or text lines for `print` and top-level SELECT.
 
 Law: an upsert table gets a record per insert or update-after and a tombstone per delete (or update-before that
-arrives); an append table gets inserts only, which the planner has made sure of.
+arrives); a format that tells kinds gets every row with its kind; any other table gets inserts only, which the planner
+has made sure of.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +18,16 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from tidemill.changelog import KIND_COLUMN, RowKind
-from tidemill.errors import TidemillError
+from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name
-from tidemill.spark.faults import RecordFault
+from tidemill.spark.faults import RecordFault, reported
 from tidemill.spark.lower import with_kind
+from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _METADATA_COLUMNS: dict[str, tuple[str, str]] = {
     "topic": ("topic", "STRING"),
     "headers": ("headers", "MAP<STRING, BINARY>"),
+    "header-list": ("header_list", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
     "timestamp": ("timestamp", "TIMESTAMP"),
 }
 
@@ -51,8 +53,7 @@ class Encoding:
     columns: tuple[str, ...]
 
     def encoder(self) -> Any:
-        module = importlib.import_module(f"tidemill.formats.{self.format}")
-        return module.encoder(self.fields, self.options)
+        return format_module(self.format).encoder(self.fields, self.options)
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,20 @@ class Encode:
     required: tuple[tuple[str, str], ...]
     """Columns that are NOT NULL, with their names in the script."""
     deletes: bool
+    """Whether a row that is gone is a record without a value."""
+    changes: bool
+    """Whether the value's format tells the rows' kinds."""
     dropped: Count | None = field(hash=False, compare=False)
     """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        value_encoder = self.value.encoder()
-        key_encoder = self.key.encoder() if self.key else None
+        with reported(self.table):
+            value_encoder = self.value.encoder()
+            key_encoder = self.key.encoder() if self.key else None
         names = [*(["key"] if self.key else []), "value", *self.kept]
-        for batch in map(self._enforce, batches):
+        for batch in map(self.enforce, batches):
             columns = []
             if key_encoder is not None and self.key is not None:
                 columns.append(self._encode(key_encoder, self.key, batch))
@@ -87,23 +92,19 @@ class Encode:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        encoded = self._encode(encoder, self.value, batch)
+        kinds = (batch.column(KIND_COLUMN),) if self.changes else ()
+        encoded = self._encode(encoder, self.value, batch, *kinds)
         if not self.deletes:
             return encoded
         gone = pa.array([int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)], pa.int8())
         is_delete = pc.is_in(batch.column(KIND_COLUMN), gone)
         return pc.if_else(is_delete, pa.scalar(None, encoded.type), encoded)
 
-    def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch) -> Any:
-        try:
-            return encoder.encode([batch.column(c) for c in side.columns])
-        except TidemillError as error:
-            found = error.diagnostics[0]
-            raise RecordFault(
-                found.code, f"table '{self.table}': {found.message}", found.hint
-            ) from None
+    def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch, *kinds: Any) -> Any:
+        with reported(self.table):
+            return encoder.encode([batch.column(c) for c in side.columns], *kinds)
 
-    def _enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""
         import pyarrow.compute as pc
 
@@ -124,9 +125,13 @@ class Encode:
 
 
 def kafka_records(
-    frame: DataFrame, sink: nodes.Sink, index: int, dropped: Count | None
+    frame: DataFrame,
+    sink: nodes.Sink,
+    index: int,
+    dropped: Count | None,
+    partitioner: Partitioner | None,
 ) -> DataFrame:
-    """The sink's rows as (sink, topic?, key, value, headers?, timestamp?) for the kernel.
+    """The sink's rows as (sink, topic?, partition?, key, value, headers?, timestamp?) for the kernel.
 
     `dropped` counts rows with a NULL where none may be; without it they stop the job.
     """
@@ -148,11 +153,13 @@ def kafka_records(
             connector.key_fields(schema),
             tuple(place[c] for c, _ in connector.key_columns),
         )
-    deletes = isinstance(connector, UpsertKafkaTable) and KIND_COLUMN in frame.columns
+    has_kinds = KIND_COLUMN in frame.columns
+    deletes = has_kinds and isinstance(connector, UpsertKafkaTable)
+    changes = has_kinds and not connector.value_format.definition.changelog.insert_only
     written = [c for c in schema.metadata if not c.virtual]
     kept = {_METADATA_COLUMNS[c.key]: c for c in written}
     prepared = frame.select(
-        *(n for n in frame.columns if n != KIND_COLUMN or deletes),
+        *(n for n in frame.columns if n != KIND_COLUMN or deletes or changes),
         *(
             f.expr(f"CAST({place[column.name]} AS {ddl})").alias(name)
             for (name, ddl), column in kept.items()
@@ -164,21 +171,26 @@ def kafka_records(
         for c in schema.writable
         if not c.type.nullable and not isinstance(c, Metadata)
     )
-    encode = Encode(table.name, value, key, names, required, deletes, dropped)
+    encode = Encode(table.name, value, key, names, required, deletes, changes, dropped)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),
             s.StructField("value", s.BinaryType()),
             *(prepared.schema[n] for n in names),
+            *([s.StructField("partition", s.IntegerType())] if partitioner else []),
         ]
     )
-    records = map_in_arrow(prepared, encode, output)
+    columns_of = tuple((place[c.name], c.name) for c in schema.writable)
+    run = Partition(encode, partitioner, columns_of) if partitioner else encode
+    records = map_in_arrow(_to_writers(prepared, table, place), run, output)
     columns = [f.lit(index).alias("sink")]
     for name, ddl in (
         ("topic", "STRING"),
+        ("partition", "INT"),
         ("key", "BINARY"),
         ("value", "BINARY"),
         ("headers", "MAP<STRING, BINARY>"),
+        ("header_list", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
         ("timestamp", "TIMESTAMP"),
     ):
         present = name in records.columns
@@ -186,7 +198,22 @@ def kafka_records(
     return records.select(*columns)
 
 
-def kafka_sink_spec(tables: Sequence[Table]) -> str:
+def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> DataFrame:
+    """`sink.parallelism`: rows of a key go to one writer, in their order; rows without a key are spread."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    if connector.sink_parallelism is None:
+        return frame
+    key = [name for name, _ in connector.key_columns] or list(table.schema.primary_key)
+    # A replayed batch must find the same ways again, so that rows without a key go by all that Spark can hash.
+    columns = [place[name] for name in key] or [
+        c.name for c in frame.schema if "map<" not in c.dataType.simpleString()
+    ]
+    return frame.repartition(connector.sink_parallelism, *columns)
+
+
+def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
+    """Where the kernel writes, for each sink; `job` tells the job from all others, run after run."""
     sinks = []
     for table in tables:
         connector = table.connector
@@ -197,9 +224,32 @@ def kafka_sink_spec(tables: Sequence[Table]) -> str:
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
+                "transactionalIdPrefix": transactional_id_prefix(table, job),
+                "partitioner": _partitioner(connector),
+                "buffer": _buffer(connector),
             }
         )
-    return json.dumps({"sinks": sinks})
+    return json.dumps({"job": job, "sinks": sinks})
+
+
+def transactional_id_prefix(table: Table, job: str) -> str:
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    return connector.transactional_id_prefix or f"tidemill-{job}-{table.name}"
+
+
+def _partitioner(connector: TopicTable) -> str:
+    """`round-robin` is Flink's word for leaving it to the client, as `default` does."""
+    fixed = isinstance(connector, KafkaTable) and connector.partitioner == "fixed"
+    return "fixed" if fixed else "default"
+
+
+def _buffer(connector: TopicTable) -> dict[str, int] | None:
+    flush = connector.buffer_flush if isinstance(connector, UpsertKafkaTable) else None
+    if flush is None:
+        return None
+    millis = int(flush.interval.total_seconds() * 1000)
+    return {"maxRows": flush.max_rows, "intervalMs": millis}
 
 
 # --- rows as text --------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """Scans: a table becomes a streaming DataFrame with columns c0, c1, … in the order that the plan asks for.
 
 Kafka: the kernel's source gives records, `Decode` turns them into columns, Arrow batch by Arrow batch.
-Law: a record that cannot be decoded stops the job with its address; nothing is dropped without being counted.
+Law: a record that cannot be decoded goes where the table's `scan.bad-records` says; by default it stops the job, with
+its address. Nothing is dropped without being counted.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from tidemill.formats import BadRecord, Decoded
+from tidemill.changelog import KIND_COLUMN
+from tidemill.formats import BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
-from tidemill.spark.faults import RecordFault
+from tidemill.spark.faults import RecordFault, reported
+from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
-from tidemill.tables.catalog import Metadata, Physical, Table
-from tidemill.tables.kafka import TopicTable
-from tidemill.types import Field
+from tidemill.tables.catalog import Column, Metadata, Physical, Table
+from tidemill.tables.formats import IGNORE_PARSE_ERRORS, VALUE_PREFIX
+from tidemill.tables.kafka import BAD_RECORDS, HEADER_LIST, BadRecords, TopicTable
+from tidemill.types import BYTES, Field, RowType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +39,7 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
     "topic": ("topic", s.StringType()),
     "partition": ("partition", s.IntegerType()),
     "headers": ("headers", s.MapType(s.StringType(), s.BinaryType())),
+    "header-list": ("header_list", spark_type(HEADER_LIST)),
     "leader-epoch": ("leader_epoch", s.IntegerType()),
     "offset": ("offset", s.LongType()),
     "timestamp": ("timestamp", s.TimestampType()),
@@ -42,6 +47,18 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
 }
 
 Count = Callable[[str, int], None]
+
+SKIPPED = "bad record"
+DEAD_LETTER = "bad record, in the dead-letter topic"
+
+BAD_COLUMN = "_bad"
+# What a dead letter is made of; NULL in a row that is none.
+_LETTER = RowType(
+    fields=(Field("key", BYTES), Field("value", BYTES), Field("headers", HEADER_LIST)),
+)
+# What a dead letter says of its origin, beside the record's own headers, and the kernel's columns that tell it.
+_HEADER_PREFIX = "tidemill."
+_ORIGIN_COLUMNS = ("key", "value", "header_list", "timestamp")
 
 
 def kafka_spec(
@@ -51,8 +68,8 @@ def kafka_spec(
     connector = table.connector
     assert isinstance(connector, TopicTable)
     startup, bounded = connector.effective_startup, connector.bounded
-    interval = connector.discovery_interval
-    return {
+    interval, reading = connector.discovery_interval, connector.reading
+    spec = {
         "table": table.name,
         **topics_spec(connector),
         "columns": list(columns),
@@ -60,8 +77,13 @@ def kafka_spec(
         "startup": _position(startup),
         "bounded": _position(bounded),
         "discoveryIntervalMs": int(interval.total_seconds() * 1000) if interval else 0,
-        "maxRowsPerBatch": max_rows_per_batch,
+        "maxRowsPerBatch": reading.max_rows_per_batch or max_rows_per_batch,
+        "rowsPerSecond": reading.rows_per_second,
+        "onDataLoss": reading.data_loss.value,
     }
+    if connector.group_id is None:
+        spec["defaultGroup"] = f"KafkaSource-{table.identifier}"
+    return spec
 
 
 def topics_spec(connector: TopicTable) -> dict[str, Any]:
@@ -91,16 +113,52 @@ class Side:
     fields: tuple[Field, ...]
     wanted: tuple[str, ...]
     option_prefix: str
+    metadata: tuple[str, ...] = ()
+    """Keys of what the format itself tells about a record."""
 
-    def decoder(self) -> Any:
-        return importlib.import_module(f"tidemill.formats.{self.format}").decoder(
-            self.fields, self.options, self.wanted
-        )
+    def reader(self, judged: bool) -> SideReader:
+        """`judged`: a document that `ignore-parse-errors` would skip is a bad record all the same."""
+        lenient = bool(self.options.get(_IGNORE))
+        strict = self._decoder({**self.options, _IGNORE: False}) if judged and lenient else None
+        return SideReader(self, self._decoder(self.options), strict)
+
+    def _decoder(self, options: Mapping[str, object]) -> Any:
+        more = (self.metadata,) if self.metadata else ()
+        return format_module(self.format).decoder(self.fields, options, self.wanted, *more)
+
+
+_IGNORE = IGNORE_PARSE_ERRORS.key
+
+
+@dataclass(frozen=True)
+class SideReader:
+    """Decodes one side of records."""
+
+    side: Side
+    decoder: Any
+    strict: Any | None
+    """Tells why a document was skipped; it is asked only when one was."""
+
+    def read(self, values: pa.Array) -> Decoded:
+        import pyarrow as pa
+
+        from tidemill.formats.json import UNREADABLE
+
+        decoded: Decoded = self.decoder.decode(values)
+        if self.strict is None or not decoded.dropped.get(UNREADABLE):
+            return decoded
+        given = set() if decoded.records is None else set(decoded.records.to_pylist())
+        without_row = [i for i in range(len(values)) if i not in given and values[i].is_valid]
+        judged: Decoded = self.strict.decode(values.take(pa.array(without_row, pa.int32())))
+        found = [BadRecord(without_row[b.index], b.field, b.reason) for b in judged.bad]
+        decoded.bad = sorted([*decoded.bad, *found], key=lambda bad: bad.index)
+        decoded.dropped[UNREADABLE] -= len(found)
+        return decoded
 
 
 @dataclass(frozen=True)
 class Decode:
-    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, c1, …)."""
+    """Records to rows, in a Python worker: blocks of (key?, value, topic?, partition, offset…) → (c0, …, _kind?)."""
 
     table: str
     topic: str | None
@@ -111,6 +169,10 @@ class Decode:
     """Kernel columns that metadata columns are made of."""
     order: tuple[int, ...]
     """Of the key's columns, then the value's, then the kept ones: which makes c0, which c1, and so on."""
+    has_kinds: bool
+    """Whether the value tells the rows' kinds, which are then the last column."""
+    bad_records: BadRecords | None
+    """With DEAD_LETTER there is a last column, `_bad`: a dead letter has nothing but that, a row everything else."""
     count: Count = field(hash=False, compare=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -119,35 +181,109 @@ class Decode:
     def _decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        value_decoder = self.value.decoder()
-        key_decoder = self.key.decoder() if self.key else None
+        from tidemill.formats.arrow import arrow_type
+
+        judged = self.bad_records is not None
+        with reported(self.table):
+            value_reader = self.value.reader(judged)
+            key_reader = self.key.reader(judged) if self.key else None
         names = [column_name(i) for i in range(len(self.order))]
+        names += [KIND_COLUMN] if self.has_kinds else []
+        letter_type = arrow_type(_LETTER)
+        letters = self.bad_records is BadRecords.DEAD_LETTER
         for batch in batches:
-            value = value_decoder.decode(batch.column("value"))
-            self._check(value, self.value, batch)
+            value = self._read(value_reader, batch.column("value"))
+            bad = [(found, self.value) for found in value.bad]
+            self._count(value)
             origin = value.records
-            if key_decoder is None or self.key is None:
+            if self.has_kinds:
+                value.columns.append(value.kinds)
+            if key_reader is None:
                 columns = list(value.columns)
             else:
-                key = key_decoder.decode(batch.column("key"))
-                self._check(key, self.key, batch)
+                key = self._read(key_reader, batch.column("key"))
+                bad = [(found, key_reader.side) for found in key.bad] + bad
+                self._count(key)
                 columns, origin = _cross(key, value, batch.num_rows)
+            kinds = [columns.pop()] if self.has_kinds else []
+            if bad:
+                yield from self._judge(bad, batch, columns)
             for name in self.kept:
                 column = batch.column(name)
                 columns.append(column if origin is None else column.take(origin))
-            yield pa.RecordBatch.from_arrays([columns[i] for i in self.order], names=names)
+            arrays = [*(columns[i] for i in self.order), *kinds]
+            if letters:
+                arrays.append(pa.nulls(len(arrays[0]), letter_type))
+            yield pa.RecordBatch.from_arrays(arrays, names=[*names, BAD_COLUMN][: len(arrays)])
 
-    def _check(self, decoded: Decoded, side: Side, batch: pa.RecordBatch) -> None:
+    def _read(self, reader: Any, values: Any) -> Any:
+        with reported(self.table):
+            return reader.read(values)
+
+    def _count(self, decoded: Decoded) -> None:
         for name, number in decoded.dropped.items():
-            self.count(name, number)
-        if decoded.bad:
-            raise self._fault(decoded.bad[0], side, batch)
+            if number:
+                self.count(name, number)
+
+    def _judge(
+        self, bad: Sequence[tuple[BadRecord, Side]], batch: pa.RecordBatch, columns: Sequence[Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """What the table's policy makes of bad records: a failure, nothing, or dead letters."""
+        import pyarrow as pa
+
+        from tidemill.formats.arrow import arrow_type
+
+        by_record: dict[int, list[tuple[BadRecord, Side]]] = {}
+        for found, side in bad:
+            by_record.setdefault(found.index, []).append((found, side))
+        if self.bad_records in (None, BadRecords.FAIL):
+            first, side = by_record[min(by_record)][0]
+            raise self._fault(first, side, batch)
+        if self.bad_records is BadRecords.SKIP:
+            self.count(SKIPPED, len(by_record))
+            return
+        self.count(DEAD_LETTER, len(by_record))
+        letters = [self._letter(batch, i, by_record[i]) for i in sorted(by_record)]
+        types = [c.type for c in columns] + [batch.column(k).type for k in self.kept]
+        arrays = [pa.nulls(len(letters), types[i]) for i in self.order]
+        names = [column_name(i) for i in range(len(self.order))]
+        if self.has_kinds:
+            arrays.append(pa.nulls(len(letters), pa.int8()))
+            names.append(KIND_COLUMN)
+        arrays.append(pa.array(letters, arrow_type(_LETTER)))
+        names.append(BAD_COLUMN)
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _letter(
+        self, batch: pa.RecordBatch, index: int, found: Sequence[tuple[BadRecord, Side]]
+    ) -> dict[str, Any]:
+        """The record as it was, with headers that say where it came from and what is wrong with it."""
+        topic, partition, offset = self._address(batch, index)
+        errors = "; ".join(_complaint(bad, side) for bad, side in found)
+        origin = {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": batch.column("timestamp").cast("int64")[index].as_py() // 1000,
+            "table": self.table,
+            "error": errors,
+        }
+        added = [
+            {"key": _HEADER_PREFIX + key, "value": str(value).encode()}
+            for key, value in origin.items()
+        ]
+        return {
+            "key": batch.column("key")[index].as_py(),
+            "value": batch.column("value")[index].as_py(),
+            "headers": [*batch.column("header_list")[index].as_py(), *added],
+        }
+
+    def _address(self, batch: pa.RecordBatch, index: int) -> tuple[str, int, int]:
+        partition, offset = (batch.column(name)[index].as_py() for name in ("partition", "offset"))
+        return self.topic or batch.column("topic")[index].as_py(), partition, offset
 
     def _fault(self, bad: BadRecord, side: Side, batch: pa.RecordBatch) -> RecordFault:
-        partition, offset = (
-            batch.column(name)[bad.index].as_py() for name in ("partition", "offset")
-        )
-        topic = self.topic or batch.column("topic")[bad.index].as_py()
+        topic, partition, offset = self._address(batch, bad.index)
         place = f"table '{self.table}', topic '{topic}', partition {partition}, offset {offset}"
         where = f", field '{bad.field}'" if bad.field else ""
         return RecordFault(
@@ -155,6 +291,11 @@ class Decode:
             f"a record cannot be read as {side.format}: {place}{where}: {bad.reason}",
             _hint(bad, side),
         )
+
+
+def _complaint(bad: BadRecord, side: Side) -> str:
+    where = f", field '{bad.field}'" if bad.field else ""
+    return f"cannot be read as {side.format}{where}: {bad.reason}"
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -167,13 +308,38 @@ def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _hint(bad: BadRecord, side: Side) -> str:
-    skip = f"'{side.option_prefix}ignore-parse-errors' = 'true' makes such fields NULL and skips such records"
-    if bad.field and "yyyy-MM-dd" in bad.reason:
-        return (
-            f"'{side.option_prefix}timestamp-format.standard' = 'ISO-8601' reads times with a 'T'; epoch numbers need a"
-            f" BIGINT column and TO_TIMESTAMP_LTZ; {skip}"
-        )
+    skip = f"'{BAD_RECORDS.key}' = 'skip' or 'dead-letter' lets the job go on without such records"
+    if _IGNORE in side.options:
+        skip += f"; '{side.option_prefix}{_IGNORE}' = 'true' makes such fields NULL and skips such documents"
+    for pattern, advice in _TIMES:
+        found = pattern.search(bad.reason)
+        if found:
+            digits = len(found.groupdict().get("epoch") or "")
+            return (
+                advice.format(
+                    field=bad.field, precision=3 if digits > 10 else 0, prefix=side.option_prefix
+                )
+                + "; "
+                + skip
+            )
     return skip
+
+
+# Times that are not in the form that a format expects, in the formats' own words, and what to do about each.
+_TIMES = (
+    (
+        re.compile(r"'yyyy-MM-dd.*' but found '?-?(?P<epoch>[0-9]+)'?$"),
+        "declare the field BIGINT and make a time of it: TO_TIMESTAMP_LTZ({field}, {precision})",
+    ),
+    (
+        re.compile(r"'yyyy-MM-dd HH.*' but found '[0-9-]+[Tt]"),
+        "'{prefix}timestamp-format.standard' = 'ISO-8601' reads times with a 'T'",
+    ),
+    (
+        re.compile(r"'yyyy-MM-ddT.*' but found '[0-9-]+ "),
+        "'{prefix}timestamp-format.standard' = 'SQL' reads times with a space",
+    ),
+)
 
 
 def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:
@@ -212,24 +378,36 @@ class Decoding:
     output: Any
     casts: Mapping[str, str]
     """Columns that are not of the type that the table declares, with their casts."""
+    dead_letters: str | None
+    """Where bad records go, as the kernel wants it."""
 
     def rows(self, blocks: DataFrame) -> DataFrame:
         decoded = map_in_arrow(blocks, self.decode, self.output)
+        if self.dead_letters is not None:
+            decoded = divert(decoded, self.dead_letters)
         # Every projection copies the rows once more, so there is none without need.
         if not self.casts:
             return decoded
         return decoded.withColumns({name: f.expr(cast) for name, cast in self.casts.items()})
 
 
-def read_kafka(
-    spark: SparkSession, scan: nodes.Scan, max_rows_per_batch: int | None, count: Count
-) -> DataFrame:
-    decoding = decoding_of(scan, count)
-    spec = json.dumps(kafka_spec(scan.table, decoding.columns, max_rows_per_batch))
+@dataclass(frozen=True)
+class Scanning:
+    """What a job has to do with its scan of a table."""
+
+    count: Count = lambda name, number: None
+    max_rows_per_batch: int | None = None
+    writer: tuple[str, int] | None = None
+    """The job's id and the scan's number in it, if the job writes exactly once, dead letters included."""
+
+
+def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
+    decoding = decoding_of(scan, scanning)
+    spec = json.dumps(kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch))
     return decoding.rows(spark.readStream.format("tidemill-kafka").option("spec", spec).load())
 
 
-def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
+def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     table, schema = scan.table, scan.table.schema
     connector = table.connector
     assert isinstance(connector, TopicTable)
@@ -239,12 +417,14 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     # A column that is in key and value comes from the value, as in Flink.
     in_value = {column: name for column, name in connector.value_columns}
     in_key = {c: n for c, n in connector.key_columns if c not in in_value}
+    told = [c.key for c in wanted if isinstance(c, Metadata) and _is_told(c)]
     value = Side(
         connector.value_format.name,
         connector.value_format.options,
         connector.value_fields(schema),
         tuple(in_value[c] for c in physical if c in in_value),
         connector.value_format.prefix,
+        tuple(key.removeprefix(VALUE_PREFIX) for key in dict.fromkeys(told)),
     )
     key = None
     if connector.key_format is not None:
@@ -255,8 +435,9 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
             tuple(in_key[c] for c in physical if c in in_key),
             connector.key_format.prefix,
         )
-    decoded = [c for c in physical if c in in_key] + [c for c in physical if c in in_value]
-    kept = sorted({KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata)})
+    kept = sorted(
+        {KERNEL_COLUMNS[c.key][0] for c in wanted if isinstance(c, Metadata) and not _is_told(c)}
+    )
     if not wanted:
         kept = ["partition"]  # a batch without columns would lose its number of rows
     # The address of a record is for messages only; a topic's name per row would cost more than all else.
@@ -264,31 +445,75 @@ def decoding_of(scan: nodes.Scan, count: Count) -> Decoding:
     read = ["value", "partition", "offset"]
     read += [*(["key"] if key else []), *([] if topic else ["topic"])]
     read += [k for k in kept if k not in read]
+    letters = _dead_letters(table, scanning)
+    if letters is not None:
+        read += [k for k in _ORIGIN_COLUMNS if k not in read]
 
-    made = [*decoded, *kept]
-    sources = [
-        KERNEL_COLUMNS[c.key][0] if isinstance(c, Metadata) else c.name for c in wanted
-    ] or kept
-    # A kernel column may be called like a physical one.
-    order = tuple(
-        made.index(name, len(decoded) if is_kernel else 0)
-        for name, is_kernel in zip(
-            sources, [isinstance(c, Metadata) for c in wanted] or [True], strict=True
-        )
-    )
+    # A physical column, metadata of the format and a kernel column may all be called alike.
+    made = [
+        *(("column", c) for c in physical if c in in_key),
+        *(("column", c) for c in physical if c in in_value),
+        *(("told", key) for key in dict.fromkeys(told)),
+        *(("kernel", name) for name in kept),
+    ]
+    sources = [_source_of(c) for c in wanted] or [("kernel", name) for name in kept]
     kernel_types = dict(KERNEL_COLUMNS.values())
     types = [
-        kernel_types[name] if at >= len(decoded) else spark_type(column_types[name])
-        for name, at in zip(sources, order, strict=True)
+        kernel_types[name]
+        if where == "kernel"
+        else spark_type(
+            connector.metadata_keys[name].read_type if where == "told" else column_types[name]
+        )
+        for where, name in sources
     ]
-    output = s.StructType([s.StructField(column_name(i), x) for i, x in enumerate(types)])
-    decode = Decode(table.name, topic, value, key, tuple(kept), order, count)
+    fields = [s.StructField(column_name(i), x) for i, x in enumerate(types)]
+    has_kinds = not connector.value_format.definition.changelog.insert_only
+    if has_kinds:
+        fields.append(s.StructField(KIND_COLUMN, s.ByteType()))
+    if letters is not None:
+        fields.append(s.StructField(BAD_COLUMN, spark_type(_LETTER)))
+    order = tuple(made.index(source) for source in sources)
+    policy = connector.reading.bad_records
+    decode = Decode(
+        table.name, topic, value, key, tuple(kept), order, has_kinds, policy, scanning.count
+    )
     casts = {
         column_name(i): cast
         for i, c in enumerate(wanted)
         if isinstance(c, Metadata) and (cast := _cast(c, connector, i))
     }
-    return Decoding(tuple(read), decode, output, casts)
+    return Decoding(tuple(read), decode, s.StructType(fields), casts, letters)
+
+
+def _is_told(column: Metadata) -> bool:
+    """Whether metadata comes from the value's format, not from Kafka."""
+    return column.key.startswith(VALUE_PREFIX)
+
+
+def _source_of(column: Column) -> tuple[str, str]:
+    if not isinstance(column, Metadata):
+        return "column", column.name
+    return ("told", column.key) if _is_told(column) else ("kernel", KERNEL_COLUMNS[column.key][0])
+
+
+def _dead_letters(table: Table, scanning: Scanning) -> str | None:
+    """The kernel's spec of a sink for dead letters, if the table has one."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    if connector.reading.dead_letter_topic is None:
+        return None
+    target: dict[str, Any] = {
+        "table": table.name,
+        "topic": connector.reading.dead_letter_topic,
+        "properties": dict(connector.properties),
+        "guarantee": "at-least-once",
+    }
+    if scanning.writer is None:
+        return json.dumps({"sinks": [target]})
+    job, number = scanning.writer
+    target["guarantee"] = "exactly-once"
+    target["transactionalIdPrefix"] = f"tidemill-{job}-{table.name}-dead-letters-{number}"
+    return json.dumps({"job": job, "sinks": [target]})
 
 
 def _cast(column: Metadata, connector: TopicTable, index: int) -> str | None:

@@ -16,7 +16,7 @@ from tidemill.errors import Diagnostic, Span, did_you_mean, in_script_order, scr
 from tidemill.sql import ast
 from tidemill.tables.builtin import DEFINITIONS as BUILTIN
 from tidemill.tables.builtin import PrintTable
-from tidemill.tables.catalog import Connector, Metadata, Schema, Table, Unusable
+from tidemill.tables.catalog import Connector, Schema, Table, Unusable
 from tidemill.tables.connector import (
     CONNECTOR,
     FRAMEWORK_OPTIONS,
@@ -24,7 +24,7 @@ from tidemill.tables.connector import (
     Declaration,
 )
 from tidemill.tables.formats import value_metadata
-from tidemill.tables.kafka import KAFKA, DeliveryGuarantee, StartupMode, TopicTable
+from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
 from tidemill.tables.options import OptionReader, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA, UpsertKafkaTable
@@ -231,11 +231,6 @@ def why_not_runnable(table: Table, *, written: bool) -> str | None:
     for spec in (connector.value_format, connector.key_format):
         if spec is not None and not spec.definition.runnable:
             return f"format '{spec.name}'"
-    columns = table.schema.writable if written else table.schema.columns
-    if any(isinstance(c, Metadata) and c.key == "header-list" for c in columns):
-        return "metadata 'header-list'"
-    if written and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-        return "exactly-once delivery"
     if not written and isinstance(connector, UpsertKafkaTable):
         return "upsert-kafka source"
     return None

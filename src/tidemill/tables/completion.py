@@ -13,7 +13,7 @@ from typing import Any
 
 from tidemill.tables.build import CONNECTORS
 from tidemill.tables.connector import CONNECTOR, FRAMEWORK_OPTIONS
-from tidemill.tables.formats import FORMATS
+from tidemill.tables.formats import find_format, format_names
 from tidemill.tables.kafka import FORMAT, KEY_FORMAT, VALUE_FORMAT
 from tidemill.tables.options import BOOLEAN, Option
 
@@ -47,7 +47,7 @@ def _options(given: Mapping[str, str]) -> Iterator[tuple[str, Option[Any]]]:
         # What a template stands for is the user's to say; what comes before it is known.
         yield option.key.partition("*")[0].partition("#")[0], option
     for named_by in _FORMAT_OPTIONS:
-        format_ = FORMATS.get(given.get(named_by, ""))
+        format_ = find_format(given.get(named_by, ""))
         for option in format_.options if definition and format_ else ():
             prefix = f"{named_by.removesuffix('format')}{given[named_by]}."
             yield prefix + option.key.partition("*")[0], option
@@ -61,8 +61,8 @@ def _values(key: str, given: Mapping[str, str]) -> Iterator[Completion]:
         inserts = key == KEY_FORMAT.key or given.get(CONNECTOR.key) == "upsert-kafka"
         yield from (
             Completion(name, d.doc)
-            for name, d in FORMATS.items()
-            if d.changelog.insert_only or not inserts
+            for name in format_names()
+            if (d := find_format(name)) and (d.changelog.insert_only or not inserts)
         )
         return
     option = dict(_options(given)).get(key)

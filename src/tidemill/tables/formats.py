@@ -7,13 +7,16 @@ that has a row here is checked and typed in full, also while nothing can run it 
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidemill import plugins
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
 from tidemill.errors import Span, did_you_mean
+from tidemill.plugins import PluginProblem
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     BOOLEAN,
@@ -60,8 +63,13 @@ class FormatSpec:
 
     @property
     def definition(self) -> FormatDefinition:
-        return FORMATS[self.name]
+        found = find_format(self.name)
+        assert found is not None
+        return found
 
+
+VALUE_PREFIX = "value."
+"""What a table writes before a key of its value format's metadata."""
 
 Unsupported = Callable[[SqlType, Mapping[str, object]], str | None]
 """Why a column of this type cannot travel under these options; None when it can."""
@@ -71,12 +79,16 @@ def _no_rules(reader: OptionReader, prefix: str) -> None:
     """Options that go together whatever they say."""
 
 
+def _all_supported(type_: SqlType, options: Mapping[str, object]) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class FormatDefinition:
     name: str
     doc: str
-    options: tuple[Option[Any], ...]
-    unsupported: Unsupported
+    options: tuple[Option[Any], ...] = ()
+    unsupported: Unsupported = _all_supported
     check_options: Callable[[OptionReader, str], None] = _no_rules
     """Rules between options; gets the prefix."""
     changelog: ChangelogMode = INSERT_ONLY
@@ -92,7 +104,7 @@ class FormatDefinition:
 
     @property
     def value_metadata(self) -> MetadataKeys:
-        return {f"value.{key}": what for key, what in self.metadata.items()}
+        return {VALUE_PREFIX + key: what for key, what in self.metadata.items()}
 
     def build(self, reader: OptionReader, prefix: str, place: Span) -> FormatSpec:
         """`place` is where the table names the format."""
@@ -155,8 +167,8 @@ JSON_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "decode.json-parser.enabled",
         BOOLEAN,
-        "Whether a number that is read into a STRING or a DECIMAL keeps the digits that are written;"
-        " Flink's older parser (`false`) takes it through a double.",
+        "Whether a number that is read into a STRING keeps the digits that are written; Flink's older parser"
+        " (`false`) takes it through a double, or a BigDecimal where the table has a DECIMAL.",
         True,
     ),
 )
@@ -189,23 +201,37 @@ def _json_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | No
 # --- csv ---------------------------------------------------------------------------------------
 
 
-def _single_character(text: str) -> str:
-    unescaped = _JAVA_ESCAPES.get(text, text)
-    if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
-        unescaped = chr(int(text[2:], 16))
-    if len(unescaped) != 1:
+def _character(text: str) -> str:
+    # Java counts halves of characters.
+    if len(text.encode("utf-16-le")) != 2:
         raise BadValue(f"It must be a string with single character, but was: {text}.")
-    return unescaped
+    return text
 
 
-_JAVA_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\"}
-CHARACTER = OptionType("Character", _single_character)
+def _unescaped(text: str) -> str:
+    """The escapes of Java's strings, which SQL's do not know."""
+
+    def meant(found: re.Match[str]) -> str:
+        code, octal, char = found.groups()
+        if char is not None:
+            return _JAVA_ESCAPES.get(char, char)
+        return chr(int(code, 16) if code else int(octal, 8))
+
+    return _JAVA_ESCAPE.sub(meant, text)
+
+
+_JAVA_ESCAPE = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|([0-3]?[0-7]{1,2})|(.))", re.DOTALL)
+_JAVA_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f"}
+CHARACTER = OptionType("Character", _character)
+ESCAPED_CHARACTER = OptionType("Character", lambda text: _character(_unescaped(text)))
 DISABLE_QUOTE = Option(
     "disable-quote-character", BOOLEAN, "Whether values are never quoted.", False
 )
 QUOTE = Option("quote-character", CHARACTER, "The character around values that need it.", '"')
 CSV_OPTIONS: tuple[Option[Any], ...] = (
-    Option("field-delimiter", CHARACTER, "What stands between fields; `\\t` is a tab.", ","),
+    Option(
+        "field-delimiter", ESCAPED_CHARACTER, "What stands between fields; `\\t` is a tab.", ","
+    ),
     DISABLE_QUOTE,
     QUOTE,
     Option(
@@ -285,8 +311,6 @@ def _csv_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | Non
             return "Only simple types are supported in the second level nesting of fields."
         case ArrayType() | RowType():
             return None
-        case TimeType(precision=precision) if precision > 3:
-            return f"CSV does not support TIME type with precision: {precision}, it only supports precision 0 ~ 3."
     return None if _is_simple(type_) else f"Unsupported type: {type_}"
 
 
@@ -353,6 +377,7 @@ _AVRO_TYPES = (
     MultisetType,
 )
 
+SUBJECT = "subject"
 REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "url",
@@ -362,7 +387,7 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
         aliases=("schema-registry.url",),
     ),
     Option(
-        "subject",
+        SUBJECT,
         TEXT,
         "Subject under which a sink registers its schema; by default `<topic>-value` or `<topic>-key`, if there is"
         " one topic.",
@@ -381,23 +406,52 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
 )
 
 
+def with_subject(spec: FormatSpec, topics: Sequence[str], side: str) -> FormatSpec:
+    """A registry format that is not told its subject takes that of a table's only topic; `side` is key or value."""
+    if SUBJECT not in spec.options or spec.options[SUBJECT] is not None or len(topics) != 1:
+        return spec
+    return replace(spec, options={**spec.options, SUBJECT: f"{topics[0]}-{side}"})
+
+
 def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
-    if one_topic or spec.options["subject"] is not None:
+    if one_topic or spec.options[SUBJECT] is not None:
         return None
     return f"Option {spec.prefix}subject is required for serialization"
 
 
 # --- raw ---------------------------------------------------------------------------------------
 
+
+def _charset(text: str) -> str:
+    try:
+        found = codecs.lookup(text).name
+    except LookupError:
+        found = None
+    if found is None or found in _NOT_OF_JAVA:
+        raise BadValue(f"Unsupported charset name: {text}.")
+    return text
+
+
+# Codecs of Python's that are no encodings of texts, or none that Java has.
+_NOT_OF_JAVA = frozenset(
+    ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "utf-8-sig", "undefined")
+    + ("base64", "bz2", "hex", "quopri", "rot13", "uu", "zlib")
+)
 RAW_OPTIONS: tuple[Option[Any], ...] = (
-    Option("charset", TEXT, "Encoding of texts.", "UTF-8"),
+    Option("charset", OptionType("String", _charset), "Encoding of texts.", "UTF-8"),
     Option(
         "endianness",
         one_of("big-endian", "little-endian"),
         "Order of a number's bytes.",
         "big-endian",
     ),
-    Option("line-delimiter", TEXT, "Splits a record into rows; without it a record is one row."),
+    Option(
+        "line-delimiter",
+        OptionType("String", lambda text: _unescaped(TEXT.parse(text))),
+        "Splits a record into rows (`\\n` is a line feed) and ends each row that is written; without it a record is"
+        " one row.",
+        since="Flink 2.4",
+    ),
 )
 _RAW_TYPES = (BooleanType, *INTEGER_TYPES, *APPROXIMATE_TYPES, *STRING_TYPES, *BINARY_TYPES)
 
@@ -469,10 +523,29 @@ def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
     return f"Debezium JSON serialization doesn't support '{spec.prefix}{SCHEMA_INCLUDE.key}' option been set to true."
 
 
+def _parse_pattern(text: str) -> str:
+    """Java's regular expression as Python writes it: the names are matched by Python."""
+    if "&&" in text:
+        raise BadValue(f"'&&' in the pattern '{text}' cannot be used here.", _WITHOUT_PATTERN)
+    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
+    pattern = _NAMED_GROUP.sub("(?P<", quoted).replace(r"\z", r"\Z")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        why = f"Not a regular expression that can be used here: {error}."
+        raise BadValue(why, _WITHOUT_PATTERN) from None
+    return pattern
+
+
+_WITHOUT_PATTERN = "name them one by one, a|b|c, or filter by the metadata column 'value.table'"
+_QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
+
+
 def _pattern(what: str) -> Option[str]:
     return Option(
         f"{what}.include",
-        TEXT,
+        OptionType("String", _parse_pattern),
         f"Java's regular expression for the names of the {what}s to read, matched in full.",
     )
 
@@ -493,14 +566,12 @@ FORMATS: Mapping[str, FormatDefinition] = {
             CSV_OPTIONS,
             _csv_unsupported,
             _check_csv,
-            runnable=False,
         ),
         FormatDefinition(
             "avro",
             "One Avro record without a header; its schema is made from the columns.",
             AVRO_OPTIONS,
             _avro_unsupported,
-            runnable=False,
         ),
         FormatDefinition(
             "avro-confluent",
@@ -508,7 +579,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             REGISTRY_OPTIONS,
             _avro_unsupported,
             why_not_written=_needs_subject,
-            runnable=False,
         ),
         FormatDefinition(
             "raw",
@@ -516,7 +586,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             RAW_OPTIONS,
             _raw_unsupported,
             one_column=True,
-            runnable=False,
         ),
         FormatDefinition(
             "debezium-json",
@@ -529,7 +598,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             changelog=ALL_CHANGES,
             metadata=_DEBEZIUM_METADATA,
             why_not_written=_has_no_schema,
-            runnable=False,
         ),
         FormatDefinition(
             "debezium-avro-confluent",
@@ -538,7 +606,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _avro_unsupported,
             why_not_written=_needs_subject,
             changelog=ALL_CHANGES,
-            runnable=False,
         ),
         FormatDefinition(
             "canal-json",
@@ -547,7 +614,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_CANAL_METADATA,
-            runnable=False,
         ),
         FormatDefinition(
             "maxwell-json",
@@ -556,7 +622,6 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_MAXWELL_METADATA,
-            runnable=False,
         ),
         FormatDefinition(
             "ogg-json",
@@ -565,11 +630,44 @@ FORMATS: Mapping[str, FormatDefinition] = {
             _json_unsupported,
             changelog=ALL_CHANGES,
             metadata=_OGG_METADATA,
-            runnable=False,
         ),
     )
 }
-"""The formats that are checked; `runnable` says which of them jobs can use."""
+"""Our own formats that are checked; `runnable` says which of them jobs can use."""
+
+
+# --- formats of other packages -----------------------------------------------------------------
+
+
+def find_format(name: str) -> FormatDefinition | None:
+    """The format of that name, our own or a plug-in that can be used."""
+    found = FORMATS.get(name)
+    try:
+        return found or _plugin(name)
+    except PluginProblem:
+        return None
+
+
+def format_names() -> list[str]:
+    return [*FORMATS, *(name for name in plugins.names(plugins.FORMATS) if name not in FORMATS)]
+
+
+def _plugin(name: str) -> FormatDefinition | None:
+    found = plugins.load(plugins.FORMATS, name)
+    if found is None:
+        return None
+    hint = "docs/formats/plugins.md tells what a format has"
+    definition = getattr(found, "definition", None)
+    if not isinstance(definition, FormatDefinition):
+        raise PluginProblem(f"'{name}' has no 'definition' that is a FormatDefinition", hint)
+    if definition.name != name:
+        raise PluginProblem(
+            f"'{name}' is registered under this name but calls itself '{definition.name}'", hint
+        )
+    for part in ("decoder", "encoder"):
+        if not callable(getattr(found, part, None)):
+            raise PluginProblem(f"'{name}' has no '{part}' that can be called", hint)
+    return definition
 
 
 # --- choosing one ------------------------------------------------------------------------------
@@ -596,7 +694,7 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
     if name is None:
         return None
     prefix = f"{option.key.removesuffix('format')}{name}."
-    definition = FORMATS.get(name)
+    definition = find_format(name)
     if definition:
         spec = definition.build(reader, prefix, reader.value_span(option))
         return ChosenFormat(name, definition.changelog, option, spec)
@@ -607,23 +705,30 @@ def choose_format(reader: OptionReader, option: Option[str]) -> ChosenFormat | N
 def value_metadata(reader: OptionReader) -> MetadataKeys:
     """The keys that the value's format adds to those of the connector."""
     name = reader.text("format") or reader.text("value.format")
-    definition = FORMATS.get(name or "")
+    definition = find_format(name or "")
     return definition.value_metadata if definition else {}
 
 
 def refuse_format(reader: OptionReader, chosen: ChosenFormat) -> None:
     """Note that a chosen format does not exist here."""
     span = reader.value_span(chosen.option)
+    try:
+        _plugin(chosen.name)
+    except PluginProblem as problem:
+        reader.error("OPT-018", f"format {problem.message}", span, problem.hint)
+        return
     if chosen.name in KNOWN_FORMATS:
         hint = KNOWN_FORMATS[chosen.name]
         reader.error("OPT-012", f"format '{chosen.name}' is not supported", span, hint)
         return
-    available = [*FORMATS, *KNOWN_FORMATS]
+    names = format_names()
     reader.error(
         "OPT-011",
         f"Could not find any factory for identifier '{chosen.name}': there is no such format",
         span,
-        did_you_mean(chosen.name, available, f"available formats are {', '.join(FORMATS)}"),
+        did_you_mean(
+            chosen.name, [*names, *KNOWN_FORMATS], f"available formats are {', '.join(names)}"
+        ),
     )
 
 

@@ -29,10 +29,12 @@ from tidemill.tables.formats import (
     check_types,
     choose_format,
     refuse_format,
+    with_subject,
 )
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     DURATION,
+    INTEGER,
     LONG,
     PARALLELISM,
     STRING,
@@ -42,7 +44,9 @@ from tidemill.tables.options import (
     Option,
     OptionReader,
     OptionType,
+    at_least,
     enum_of,
+    one_of,
     split_list,
 )
 from tidemill.tables.vendors import OLD_OPTIONS
@@ -88,6 +92,21 @@ class DeliveryGuarantee(Enum):
     EXACTLY_ONCE = "exactly-once"
 
 
+class BadRecords(Enum):
+    """What becomes of a record that its format cannot read."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+class DataLoss(Enum):
+    """What becomes of a job whose records are gone before it has read them."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
 class TransactionNaming(Enum):
     INCREMENTING = "INCREMENTING"
     POOLING = "POOLING"
@@ -116,6 +135,31 @@ class Bounded:
     @property
     def is_bounded(self) -> bool:
         return self.mode is not BoundedMode.UNBOUNDED
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read, where Flink leaves no choice."""
+
+    bad_records: BadRecords | None = None
+    """None: nobody has said, so that a bad record fails the job and `ignore-parse-errors` rules alone, as in Flink."""
+    dead_letter_topic: str | None = None
+    data_loss: DataLoss = DataLoss.FAIL
+    max_rows_per_batch: int | None = None
+    rows_per_second: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.bad_records is BadRecords.DEAD_LETTER) != (self.dead_letter_topic is not None):
+            raise ValueError("dead letters and their topic go together")
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """How to make the topic of a table that is written, if it is not there; None: as the broker likes."""
+
+    partitions: int | None = None
+    replication_factor: int | None = None
+    cleanup_policy: str | None = None
 
 
 Projection = tuple[tuple[str, str], ...]
@@ -149,6 +193,8 @@ class TopicTable(Connector):
     delivery_guarantee: DeliveryGuarantee
     transactional_id_prefix: str | None
     transaction_naming: TransactionNaming
+    reading: Reading = Reading()
+    new_topic: NewTopic | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -214,6 +260,11 @@ class KafkaTable(TopicTable):
 
 
 _HEADERS = MapType(key=STRING_COLUMN, value=BYTES)
+HEADER_LIST = ArrayType(
+    element=RowType(
+        nullable=False, fields=(Field("key", STRING_COLUMN.not_null), Field("value", BYTES))
+    )
+).not_null
 _TIMESTAMP = TimestampLtzType(precision=3)
 KAFKA_METADATA: MetadataKeys = {
     "topic": MetadataKey(
@@ -226,11 +277,7 @@ KAFKA_METADATA: MetadataKeys = {
         _HEADERS.not_null, _HEADERS, "Headers as a map; of equal keys the last one counts."
     ),
     "header-list": MetadataKey(
-        ArrayType(
-            element=RowType(
-                nullable=False, fields=(Field("key", STRING_COLUMN.not_null), Field("value", BYTES))
-            )
-        ).not_null,
+        HEADER_LIST,
         ArrayType(element=RowType(fields=(Field("key", STRING_COLUMN), Field("value", BYTES)))),
         "Headers in order, equal keys included.",
     ),
@@ -250,13 +297,16 @@ def _parse_topics(text: str) -> tuple[str, ...]:
     topics = split_list(text)
     if not topics:
         raise BadValue("The list of topics is empty.")
-    for topic in topics:
-        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
-            raise BadValue(
-                f"'{topic}' is not a name that Kafka accepts for a topic.",
-                "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
-            )
-    return topics
+    return tuple(map(_parse_topic, topics))
+
+
+def _parse_topic(topic: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
+        raise BadValue(
+            f"'{topic}' is not a name that Kafka accepts for a topic.",
+            "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
+        )
+    return topic
 
 
 # What Python and Java both call malformed, by Python's words for it.
@@ -311,7 +361,11 @@ GROUP_ID = Option(
     TEXT,
     "Consumer group. Without one nothing is committed, and `group-offsets` begins at the earliest offset.",
 )
-PROPERTIES = Option("properties.*", STRING, "Any property of the Kafka client, passed on verbatim.")
+PROPERTIES = Option(
+    "properties.*",
+    STRING,
+    "Any property of the Kafka client, passed on verbatim, but for two slips in `properties.sasl.jaas.config`.",
+)
 FORMAT = Option("format", TEXT, "Format of the record's value; the same as `value.format`.")
 VALUE_FORMAT = Option("value.format", TEXT, "Format of the record's value.")
 KEY_FORMAT = Option("key.format", TEXT, "Format of the record's key; needs `key.fields`.")
@@ -376,18 +430,45 @@ SCAN_PARALLELISM = Option(
     since="4.0",
     pending="one task reads each Kafka partition",
 )
+BAD_RECORDS = Option(
+    "scan.bad-records",
+    enum_of(BadRecords),
+    "What to do with a record whose key or value cannot be read: stop the job, leave the record out, or write it to"
+    " `scan.dead-letter.topic`. Not in Flink.",
+    BadRecords.FAIL,
+)
+DEAD_LETTER_TOPIC = Option(
+    "scan.dead-letter.topic",
+    OptionType("String", _parse_topic),
+    "Where `dead-letter` writes bad records, on the same brokers. Not in Flink.",
+)
+ON_DATA_LOSS = Option(
+    "scan.on-data-loss",
+    enum_of(DataLoss),
+    "What to do when records are gone before they were read: stop the job, or go on with a warning. Not in Flink.",
+    DataLoss.FAIL,
+)
+MAX_ROWS_PER_BATCH = Option(
+    "scan.max-rows-per-batch",
+    at_least(1, LONG),
+    "Most records of this table in one batch; default: `tidemill.batch.max-rows`. Not in Flink.",
+)
+ROWS_PER_SECOND = Option(
+    "scan.rate-limit.rows-per-second",
+    at_least(1, LONG),
+    "Most records that are read in a second, on average. Not in Flink.",
+)
 SINK_PARTITIONER = Option(
     "sink.partitioner",
     STRING,
-    "`default` (by the key's hash, as Kafka's own client), `fixed` (one partition per writer) or"
-    " `round-robin` (as default; only without a key).",
+    "`default` (by the key's hash, as Kafka's own client), `fixed` (writer p writes to partition p mod n),"
+    " `round-robin` (as default; only without a key) or a Python class `module:Class`.",
     "default",
 )
 SINK_PARALLELISM = Option(
     "sink.parallelism",
     PARALLELISM,
-    "Number of writers.",
-    pending="each task of the operator before the sink has a writer",
+    "Number of writers; without it each task of the operator before the sink has one.",
 )
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
@@ -404,7 +485,7 @@ SINK_SEMANTIC = Option(
 TRANSACTIONAL_ID_PREFIX = Option(
     "sink.transactional-id-prefix",
     OptionType("String", _parse_prefix),
-    "Prefix of the transactional ids of an exactly-once sink.",
+    "Prefix of the transactional ids of an exactly-once sink; without it `tidemill-<job>-<table>`.",
 )
 TRANSACTION_NAMING = Option(
     "sink.transaction-naming-strategy",
@@ -412,6 +493,22 @@ TRANSACTION_NAMING = Option(
     "How Flink numbers its transactional ids. Here each writer keeps one id.",
     TransactionNaming.INCREMENTING,
     since="4.0",
+)
+
+CREATE_TOPIC_PARTITIONS = Option(
+    "sink.create-topic.partitions",
+    at_least(1, INTEGER),
+    "Partitions of the topic, if it is not there and has to be created. Not in Flink.",
+)
+CREATE_TOPIC_REPLICATION = Option(
+    "sink.create-topic.replication-factor",
+    at_least(1, INTEGER),
+    "Replicas of the topic, if it is not there and has to be created. Not in Flink.",
+)
+CREATE_TOPIC_CLEANUP = Option(
+    "sink.create-topic.cleanup-policy",
+    one_of("delete", "compact", "compact,delete"),
+    "Cleanup policy of the topic, if it is not there and has to be created. Not in Flink.",
 )
 
 SHARED_OPTIONS: tuple[Option[Any], ...] = (
@@ -427,10 +524,18 @@ SHARED_OPTIONS: tuple[Option[Any], ...] = (
     BOUNDED_TIMESTAMP,
     DISCOVERY_INTERVAL,
     SCAN_PARALLELISM,
+    BAD_RECORDS,
+    DEAD_LETTER_TOPIC,
+    ON_DATA_LOSS,
+    MAX_ROWS_PER_BATCH,
+    ROWS_PER_SECOND,
     SINK_PARALLELISM,
     DELIVERY_GUARANTEE,
     TRANSACTIONAL_ID_PREFIX,
     TRANSACTION_NAMING,
+    CREATE_TOPIC_PARTITIONS,
+    CREATE_TOPIC_REPLICATION,
+    CREATE_TOPIC_CLEANUP,
 )
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     *SHARED_OPTIONS,
@@ -484,7 +589,8 @@ def read_shared(
     _check_topics(reader)
     bounded = _read_bounded(reader)
     _check_properties(reader, bounded)
-    prefix = _read_prefix(declaration, reader, guarantee)
+    properties = _client_properties(reader)
+    reading = _read_reading(reader)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
     for chosen, columns in ((key, key_columns), (value, value_columns)):
@@ -494,10 +600,11 @@ def read_shared(
     _check_written_headers(declaration, reader)
     reader.finish()
     assert value is not None and value.spec is not None
+    topics = reader.get(TOPIC) or ()
     return {
-        "topics": reader.get(TOPIC) or (),
+        "topics": topics,
         "topic_pattern": reader.get(TOPIC_PATTERN),
-        "properties": reader.family("properties."),
+        "properties": properties,
         "startup": startup,
         "bounded": bounded,
         "discovery_interval": None
@@ -505,16 +612,18 @@ def read_shared(
         else reader.get(DISCOVERY_INTERVAL) or None,
         "scan_parallelism": reader.get(SCAN_PARALLELISM),
         "watermark": watermark,
-        "key_format": key.spec if key else None,
-        "value_format": value.spec,
+        "key_format": with_subject(key.spec, topics, "key") if key and key.spec else None,
+        "value_format": with_subject(value.spec, topics, "value"),
         "key_prefix": reader.value(KEY_FIELDS_PREFIX),
         "value_include": reader.value(VALUE_FIELDS_INCLUDE),
         "key_columns": key_columns,
         "value_columns": value_columns,
         "sink_parallelism": reader.get(SINK_PARALLELISM),
         "delivery_guarantee": guarantee,
-        "transactional_id_prefix": prefix,
+        "transactional_id_prefix": reader.get(TRANSACTIONAL_ID_PREFIX),
         "transaction_naming": reader.value(TRANSACTION_NAMING),
+        "reading": reading,
+        "new_topic": _read_new_topic(reader),
     }
 
 
@@ -596,6 +705,78 @@ def _read_bounded(reader: OptionReader) -> Bounded:
     return Bounded(mode, timestamp, offsets)
 
 
+def _read_reading(reader: OptionReader) -> Reading:
+    bad_records = reader.value(BAD_RECORDS) if reader.has(BAD_RECORDS) else None
+    topic = reader.get(DEAD_LETTER_TOPIC)
+    if bad_records is BadRecords.DEAD_LETTER:
+        if not reader.has(DEAD_LETTER_TOPIC):
+            reader.error(
+                "OPT-022",
+                f"'{DEAD_LETTER_TOPIC.key}' is required where '{BAD_RECORDS.key}' is 'dead-letter'.",
+                reader.value_span(BAD_RECORDS),
+                f"add '{DEAD_LETTER_TOPIC.key}' = '…'",
+            )
+        elif topic is not None and _is_read(reader, topic):
+            reader.error(
+                "OPT-015",
+                f"'{DEAD_LETTER_TOPIC.key}' is a topic that the table reads: a bad record would come back for ever.",
+                reader.value_span(DEAD_LETTER_TOPIC),
+                "give dead letters a topic of their own",
+            )
+    elif reader.has(DEAD_LETTER_TOPIC):
+        reader.warn(
+            "OPT-016",
+            f"option '{DEAD_LETTER_TOPIC.key}' has no effect: '{BAD_RECORDS.key}' is not 'dead-letter'",
+            reader.key_span(DEAD_LETTER_TOPIC),
+            f"set '{BAD_RECORDS.key}' to 'dead-letter'",
+        )
+        topic = None
+    if bad_records is BadRecords.DEAD_LETTER and topic is None:
+        bad_records = None  # told above
+    return Reading(
+        bad_records,
+        topic,
+        reader.value(ON_DATA_LOSS),
+        reader.get(MAX_ROWS_PER_BATCH),
+        reader.get(ROWS_PER_SECOND),
+    )
+
+
+def _is_read(reader: OptionReader, topic: str) -> bool:
+    """Whether the table reads the topic, as far as a pattern of Java's can be judged here."""
+    pattern = reader.get(TOPIC_PATTERN)
+    if pattern is None:
+        return topic in (reader.get(TOPIC) or ())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.fullmatch(pattern, topic) is not None
+    except re.error:
+        return False
+
+
+_JAAS = "sasl.jaas.config"
+_SHADED = "org.apache.flink.kafka.shaded."
+
+
+def _client_properties(reader: OptionReader) -> Mapping[str, str]:
+    """The Kafka client's properties, verbatim but for two repairs without which it refuses a JAAS line."""
+    properties = dict(reader.family("properties."))
+    line = properties.get(_JAAS, "")
+    repairs = []
+    if '\\"' in line:
+        line = line.replace('\\"', '"')
+        repairs.append('\\" is read as "')
+    if _SHADED in line:
+        line = line.replace(_SHADED, "")
+        repairs.append(f"the login module loses its prefix '{_SHADED}'")
+    if repairs:
+        properties[_JAAS] = line
+        key = f"properties.{_JAAS}"
+        reader.notice("OPT-029", f"in '{key}' {' and '.join(repairs)}", reader.key_span(key))
+    return properties
+
+
 def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
     has_group = reader.has(GROUP_ID)
     if bounded.mode is BoundedMode.GROUP_OFFSETS and not has_group:  # V26, for the end
@@ -624,21 +805,24 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
             )
 
 
-def _read_prefix(
-    declaration: Declaration, reader: OptionReader, guarantee: DeliveryGuarantee
-) -> str | None:
-    prefix = reader.get(TRANSACTIONAL_ID_PREFIX)
-    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE or reader.has(TRANSACTIONAL_ID_PREFIX):
-        return prefix
-    if reader.has(SINK_SEMANTIC):  # the old option knew no prefix, so one is made
-        return f"tidemill-{declaration.name}"
-    reader.error(  # V12
-        "OPT-043",
-        "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
-        reader.value_span(DELIVERY_GUARANTEE),
-        "add 'sink.transactional-id-prefix' = '…'",
+def _read_new_topic(reader: OptionReader) -> NewTopic | None:
+    given = NewTopic(
+        reader.get(CREATE_TOPIC_PARTITIONS),
+        reader.get(CREATE_TOPIC_REPLICATION),
+        reader.get(CREATE_TOPIC_CLEANUP),
     )
-    return None
+    if given == NewTopic():
+        return None
+    topics = reader.get(TOPIC)
+    if topics is None or len(topics) != 1:
+        options = (CREATE_TOPIC_PARTITIONS, CREATE_TOPIC_REPLICATION, CREATE_TOPIC_CLEANUP)
+        reader.error(
+            "OPT-046",
+            "a topic can be created for a table that has one 'topic' only",
+            reader.key_span(next(option.key for option in options if reader.has(option.key))),
+            "leave 'sink.create-topic.*' out, or name one topic",
+        )
+    return given
 
 
 def _project(
@@ -799,21 +983,23 @@ def _read_partitioner(reader: OptionReader) -> str:
         )
     elif not name:  # V9
         reader.error("OPT-041", "Option 'sink.partitioner' should be a non-empty string.", span)
-    elif name not in ("default", "fixed", "round-robin"):  # V10, V11
+    elif name not in ("default", "fixed", "round-robin") and not is_partitioner_class(
+        name
+    ):  # V10, V11
         reader.error(
             "OPT-041",
             f"Could not find and instantiate partitioner class '{name}'",
             span,
-            "classes are not supported yet; use 'default', 'fixed' or 'round-robin'",
-        )
-    elif name == "fixed":
-        reader.warn(
-            "OPT-008",
-            "the partitioner 'fixed' is accepted but has no effect yet",
-            span,
-            "records go to partitions by the hash of their key, as with 'default'",
+            "a class of Java's cannot be run here; write it in Python and name it 'module:Class', with a method"
+            " partition(row, key, value, topic, partitions)",
         )
     return name
+
+
+def is_partitioner_class(name: str) -> bool:
+    """Whether a partitioner is a Python class, `module:Class`."""
+    module, colon, made = name.partition(":")
+    return bool(colon) and all(p.isidentifier() for p in [*module.split("."), made])
 
 
 def _read_guarantee(reader: OptionReader) -> DeliveryGuarantee:

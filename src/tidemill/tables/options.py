@@ -48,6 +48,7 @@ CODES: Mapping[str, str] = {
     "OPT-015": "two options contradict each other",
     "OPT-016": "an option has no effect beside another",
     "OPT-017": "a reserved variable in the value of an option",
+    "OPT-018": "a format of another package that cannot be used",
     "OPT-020": "both topic and topic-pattern are set",
     "OPT-021": "neither topic nor topic-pattern is set",
     "OPT-022": "a mode lacks the option that it needs",
@@ -57,6 +58,7 @@ CODES: Mapping[str, str] = {
     "OPT-026": "a value that auto.offset.reset does not take",
     "OPT-027": "a Kafka client property that Tidemill sets itself",
     "OPT-028": "group-offsets without a group reads from the earliest offset",
+    "OPT-029": "a slip in a JAAS line is put right",
     "OPT-030": "key.fields without key.format",
     "OPT-031": "key.format without key.fields",
     "OPT-032": "a key field is not a physical column",
@@ -67,9 +69,9 @@ CODES: Mapping[str, str] = {
     "OPT-037": "upsert-kafka needs a PRIMARY KEY",
     "OPT-040": "round-robin needs records without a key",
     "OPT-041": "unknown sink partitioner",
-    "OPT-043": "exactly-once needs a transactional id prefix",
     "OPT-044": "sink buffering needs both of its options",
     "OPT-045": "changes for a fixed number of writers need a PRIMARY KEY",
+    "OPT-046": "a topic to create needs a table with one topic",
     "OPT-050": "unknown metadata key",
     "OPT-051": "a metadata column's type cannot be cast",
     "OPT-052": "a metadata key cannot be written",
@@ -469,6 +471,10 @@ class OptionReader:
     def warn(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
         assert code in CODES
         self.warnings.append(Diagnostic(code, message, span, hint, severity="warning"))
+
+    def notice(self, code: str, message: str, span: Span | None) -> None:
+        assert code in CODES
+        self.warnings.append(Diagnostic(code, message, span, severity="notice"))
 
     def refuse(self, key: str, hint: str | None) -> None:
         """Note that a given option is none of this connector's."""

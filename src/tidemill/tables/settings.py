@@ -145,6 +145,49 @@ _HONOURED = (
         aliases=("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
     ),
     Setting(
+        "restart-strategy.type",
+        one_of("none", "off", "disable", "fixed-delay", "failure-rate", "exponential-delay"),
+        "How a job is started again when its broker was away; without it, for 10 minutes.",
+        Status.HONOURED,
+        aliases=("restart-strategy",),
+    ),
+    Setting(
+        "restart-strategy.fixed-delay.attempts",
+        at_least(1, INTEGER),
+        "How often `fixed-delay` tries; 1 without it.",
+        Status.HONOURED,
+    ),
+    Setting(
+        "restart-strategy.fixed-delay.delay",
+        DURATION,
+        "How long `fixed-delay` waits between two tries; 1 s without it.",
+        Status.HONOURED,
+    ),
+    Setting(
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        at_least(1, INTEGER),
+        "How often `failure-rate` tries after a batch; 1 without it.",
+        Status.HONOURED,
+    ),
+    Setting(
+        "restart-strategy.failure-rate.delay",
+        DURATION,
+        "How long `failure-rate` waits between two tries; 1 s without it.",
+        Status.HONOURED,
+    ),
+    Setting(
+        "restart-strategy.exponential-delay.initial-backoff",
+        DURATION,
+        "How long `exponential-delay` waits at first; 1 s without it.",
+        Status.HONOURED,
+    ),
+    Setting(
+        "restart-strategy.exponential-delay.max-backoff",
+        DURATION,
+        "How long `exponential-delay` waits at most; 10 s without it.",
+        Status.HONOURED,
+    ),
+    Setting(
         "parallelism.default",
         PARALLELISM,
         "Parallelism of shuffles.",
@@ -371,7 +414,7 @@ user web workflow-scheduler yarn zookeeper
 
 # Meaningless keys without a family.
 _MEANINGLESS_WORDS = _words("""
-external-resources high-availability restart-strategy scheduler-mode state.backend
+external-resources high-availability scheduler-mode state.backend
 """)
 
 SETTINGS: Mapping[str, Setting] = {

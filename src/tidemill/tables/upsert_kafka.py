@@ -59,20 +59,17 @@ REQUIRED_KEY_FORMAT = replace(
     KEY_FORMAT, doc="Format of the record's key, which is the PRIMARY KEY.", required=True
 )
 REQUIRED_VALUE_FORMAT = replace(VALUE_FORMAT, required=True)
-_BUFFERING = "every change is written; within a batch a key changes once"
 BUFFER_MAX_ROWS = Option(
     "sink.buffer-flush.max-rows",
     at_least(0, INTEGER),
     "Distinct keys to hold before writing; 0 turns buffering off.",
     0,
-    pending=_BUFFERING,
 )
 BUFFER_INTERVAL = Option(
     "sink.buffer-flush.interval",
     DURATION,
     "Longest time to hold changes before writing; 0 turns buffering off.",
     timedelta(0),
-    pending=_BUFFERING,
 )
 UPSERT_KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     *SHARED_OPTIONS,

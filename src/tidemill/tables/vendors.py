@@ -13,7 +13,7 @@ from tidemill.sql import ast
 
 _CDC = (
     "let Debezium or Canal write the changes into Kafka and read that topic"
-    " (formats debezium-json and canal-json cannot be run yet)"
+    " (formats debezium-json and canal-json)"
 )
 _LAKE = "write to 'kafka' or 'upsert-kafka' and load the table from there"
 _LOOKUP = "stream the table into a topic and join with it as an 'upsert-kafka' table"

@@ -4,13 +4,14 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.kafka.common.errors.RetriableException;
 
 /**
  * What went wrong, for the user: a code, a sentence and a hint.
  *
- * <p>The message is {@code TIDEMILL{"code":…,"message":…,"hint":…}} on one line, because between
- * an executor and the driver Spark keeps no exception, only the text of its stack trace. Law: no
- * value of a client property is ever in it.
+ * <p>The message is {@code TIDEMILL{"code":…,"message":…,"hint":…}}, perhaps with {@code
+ * "passing":true}, on one line, because between an executor and the driver Spark keeps no exception,
+ * only the text of its stack trace. Law: no value of a client property is ever in it.
  */
 public final class Fault extends RuntimeException {
   public static final String BROKER_UNREACHABLE = "RUN-001";
@@ -21,6 +22,8 @@ public final class Fault extends RuntimeException {
   public static final String SEND_FAILED = "RUN-006";
   public static final String ACCESS_DENIED = "RUN-007";
   public static final String CLIENT_PROPERTY = "RUN-008";
+  public static final String FENCED = "RUN-009";
+  public static final String OLD_CHECKPOINT = "RUN-012";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -31,7 +34,7 @@ public final class Fault extends RuntimeException {
   }
 
   public Fault(String code, String message, String hint, Throwable cause) {
-    super(text(code, message, hint), cause);
+    super(text(code, message, hint, isPassing(code, cause)), cause);
     this.code = code;
   }
 
@@ -39,11 +42,29 @@ public final class Fault extends RuntimeException {
     return code;
   }
 
-  private static String text(String code, String message, String hint) {
-    Map<String, String> fields = new LinkedHashMap<>();
+  /** Whether it may be over when the job is started again: a broker that is away comes back. */
+  private static boolean isPassing(String code, Throwable cause) {
+    if (code.equals(FETCH_TIMEOUT)) {
+      return true;
+    }
+    if (!code.equals(BROKER_UNREACHABLE) && !code.equals(SEND_FAILED)) {
+      return false;
+    }
+    Throwable at = cause;
+    while (at != null && !(at instanceof RetriableException)) {
+      at = at.getCause();
+    }
+    return at != null;
+  }
+
+  private static String text(String code, String message, String hint, boolean passing) {
+    Map<String, Object> fields = new LinkedHashMap<>();
     fields.put("code", code);
     fields.put("message", message);
     fields.put("hint", hint);
+    if (passing) {
+      fields.put("passing", true);
+    }
     try {
       return "TIDEMILL" + JSON.writeValueAsString(fields);
     } catch (JsonProcessingException impossible) {

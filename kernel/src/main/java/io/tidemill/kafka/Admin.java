@@ -13,16 +13,26 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What the planner asks a broker before a job starts. JSON in, JSON out. */
 public final class Admin {
+  private static final Logger LOG = LoggerFactory.getLogger(Admin.class);
   private static final long CREATE_TIMEOUT_MS = 30_000;
 
   private record Wanted(Map<String, String> properties, List<String> topics, String topicPattern) {}
@@ -31,8 +41,17 @@ public final class Admin {
 
   private record Shape(Integer partitions, Short replicas, Map<String, String> configs) {}
 
+  private record Leftover(Map<String, String> properties, String prefix) {}
+
   /** Partitions by topic, and the topics that do not exist. */
   record Found(Map<String, Integer> topics, Set<String> missing) {}
+
+  /** Topics to write to; whether the broker makes a topic that is asked for, null if it does not say. */
+  record Targets(
+      Map<String, Integer> topics,
+      Set<String> missing,
+      Set<String> compacted,
+      Boolean createsTopics) {}
 
   private Admin() {}
 
@@ -44,6 +63,57 @@ public final class Admin {
     Wanted wanted = Json.read(specJson, Wanted.class);
     return Json.write(
         find(wanted.properties(), wanted.topics(), wanted.topicPattern(), timeoutMs));
+  }
+
+  /**
+   * What {@link #describeTopics} says, and what a sink must know beside it: {@code
+   * {…,"compacted":["name"],"createsTopics":true}}.
+   */
+  public static String describeTargets(String specJson, long timeoutMs) {
+    Wanted wanted = Json.read(specJson, Wanted.class);
+    Found found = find(wanted.properties(), wanted.topics(), wanted.topicPattern(), timeoutMs);
+    return ask(
+        wanted.properties(),
+        "looking up topics",
+        timeoutMs,
+        (admin, deadline) -> {
+          Set<String> compacted = new TreeSet<>();
+          for (String topic : found.topics().keySet()) {
+            String policy =
+                setting(admin, ConfigResource.Type.TOPIC, topic, "cleanup.policy", deadline);
+            // A broker that does not say gets the benefit of the doubt.
+            if (policy == null || policy.contains("compact")) {
+              compacted.add(topic);
+            }
+          }
+          Boolean creates = null;
+          if (!found.missing().isEmpty()) {
+            String node = get(admin.describeCluster().controller(), deadline).idString();
+            String said =
+                setting(
+                    admin,
+                    ConfigResource.Type.BROKER,
+                    node,
+                    "auto.create.topics.enable",
+                    deadline);
+            creates = said == null ? null : Boolean.valueOf(said);
+          }
+          return Json.write(new Targets(found.topics(), found.missing(), compacted, creates));
+        });
+  }
+
+  /** One setting of a topic or broker; null if we may not know it. */
+  private static String setting(
+      AdminClient admin, ConfigResource.Type type, String name, String key, long deadline)
+      throws Exception {
+    ConfigResource resource = new ConfigResource(type, name);
+    try {
+      ConfigEntry entry =
+          get(admin.describeConfigs(List.of(resource)).values().get(resource), deadline).get(key);
+      return entry == null ? null : entry.value();
+    } catch (AuthorizationException e) {
+      return null;
+    }
   }
 
   /** Asks the broker itself; a consumer would answer from what it knew five minutes ago. */
@@ -108,6 +178,37 @@ public final class Admin {
             }
           }
           return Json.write(new TreeMap<>(Map.of("created", created, "existing", existing)));
+        });
+  }
+
+  /**
+   * Ends what a killed job has left open under a transactional id prefix, {@code
+   * {"properties":…,"prefix":"p"}}, so that readers need not wait for the first batch of its
+   * successor. A broker that does not let us changes nothing: each writer does it for itself.
+   */
+  public static void endTransactions(String specJson, long timeoutMs) {
+    Leftover leftover = Json.read(specJson, Leftover.class);
+    Pattern ids = Pattern.compile(Pattern.quote(leftover.prefix()) + "-\\d+(\\.\\d+)?");
+    ask(
+        leftover.properties(),
+        "ending transactions",
+        timeoutMs,
+        (admin, deadline) -> {
+          try {
+            ListTransactionsOptions open =
+                new ListTransactionsOptions().filterStates(List.of(TransactionState.ONGOING));
+            List<String> found =
+                get(admin.listTransactions(open).all(), deadline).stream()
+                    .map(TransactionListing::transactionalId)
+                    .filter(id -> ids.matcher(id).matches())
+                    .toList();
+            if (!found.isEmpty()) {
+              get(admin.fenceProducers(found).all(), deadline);
+            }
+          } catch (ApiException e) {
+            LOG.info("open transactions of '{}' are left to its writers", leftover.prefix(), e);
+          }
+          return null;
         });
   }
 

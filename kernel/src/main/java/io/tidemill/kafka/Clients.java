@@ -1,6 +1,7 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import io.tidemill.Notices;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.Map;
@@ -74,6 +75,9 @@ final class Clients {
       SourceSpec spec, String role, int fetchBytes, boolean keys, boolean values) {
     Map<String, Object> config = new HashMap<>(CONSUMER_DEFAULTS);
     config.put("max.partition.fetch.bytes", Integer.toString(fetchBytes));
+    if (spec.defaultGroup() != null) {
+      config.put("group.id", spec.defaultGroup());
+    }
     config.putAll(spec.properties());
     config.put("client.id", clientId(spec.properties(), spec.table(), role));
     config.put("enable.auto.commit", "false");
@@ -90,11 +94,25 @@ final class Clients {
                 values ? new ByteBufferDeserializer() : new Unread()));
   }
 
-  static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target) {
+  /**
+   * A producer of bytes.
+   *
+   * @param transactionalId null for one without transactions
+   */
+  static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target, String transactionalId) {
     Map<String, Object> config = new HashMap<>(PRODUCER_DEFAULTS);
     config.putAll(target.properties());
     config.put("client.id", clientId(target.properties(), target.table(), "sink"));
     config.remove("transactional.id");
+    if (transactionalId != null) {
+      config.put("client.id", clientId(target.properties(), target.table(), transactionalId));
+      config.put("transactional.id", transactionalId);
+      config.putIfAbsent("transaction.timeout.ms", "60000");
+      // All rows of a batch are sent at once; nothing is gained by waiting for more.
+      config.put("linger.ms", target.properties().getOrDefault("linger.ms", "2"));
+      config.put("enable.idempotence", "true");
+      config.put("acks", "all");
+    }
     config.remove("key.serializer");
     config.remove("value.serializer");
     return create(
@@ -113,6 +131,13 @@ final class Clients {
   private static String clientId(Map<String, String> properties, String table, String role) {
     String prefix = properties.getOrDefault("client.id", "tidemill-" + table);
     return prefix + "-" + role;
+  }
+
+  /** Tells the user that a broker is away and that it is waited for. */
+  static void sayAway(Map<String, String> properties) {
+    String servers = properties.get("bootstrap.servers");
+    Notices.sayOnceAMinute(
+        "away " + servers, "no answer from the broker at " + servers + "; waiting for it");
   }
 
   /** How long to wait for a broker: the user's word, else two minutes. */

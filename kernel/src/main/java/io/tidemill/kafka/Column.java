@@ -11,6 +11,7 @@ import org.apache.arrow.vector.IntVector;
 import org.apache.arrow.vector.TimeStampMicroTZVector;
 import org.apache.arrow.vector.VarBinaryVector;
 import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.complex.ListVector;
 import org.apache.arrow.vector.complex.MapVector;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -95,7 +96,19 @@ enum Column {
       DataTypes.createMapType(DataTypes.StringType, DataTypes.BinaryType, true),
       false,
       (row, at, record, topic) -> writeHeaders(row, at, record.headers()),
-      (vector, at, record, topic) -> setHeaders((MapVector) vector, at, record.headers()));
+      (vector, at, record, topic) -> setHeaders((MapVector) vector, at, record.headers())),
+  HEADER_LIST(
+      "header_list",
+      DataTypes.createArrayType(
+          DataTypes.createStructType(
+              new StructField[] {
+                DataTypes.createStructField("key", DataTypes.StringType, false),
+                DataTypes.createStructField("value", DataTypes.BinaryType, true)
+              }),
+          false),
+      false,
+      (row, at, record, topic) -> writeHeaderList(row, at, record.headers()),
+      (vector, at, record, topic) -> setHeaderList((ListVector) vector, at, record.headers()));
 
   /** Writes a value into field {@code at} of a row; the topic is the same for all records of a task. */
   private interface RowForm {
@@ -218,6 +231,26 @@ enum Column {
     return last;
   }
 
+  private static void writeHeaderList(UnsafeRowWriter row, int at, Headers headers) {
+    Header[] all = headers.toArray();
+    int start = row.cursor();
+    UnsafeArrayWriter list = new UnsafeArrayWriter(row, 8);
+    list.initialize(all.length);
+    UnsafeRowWriter entry = new UnsafeRowWriter(list, 2);
+    for (int i = 0; i < all.length; i++) {
+      int from = list.cursor();
+      entry.resetRowWriter();
+      entry.write(0, UTF8String.fromString(all[i].key()));
+      if (all[i].value() == null) {
+        entry.setNullAt(1);
+      } else {
+        entry.write(1, all[i].value());
+      }
+      list.setOffsetAndSizeFromPreviousCursor(i, from);
+    }
+    row.setOffsetAndSizeFromPreviousCursor(at, start);
+  }
+
   /** A map in Spark's own layout: the size of the keys in 8 bytes, the keys, the values. */
   private static void writeMap(UnsafeRowWriter row, int at, Map<String, byte[]> entries) {
     int start = row.cursor();
@@ -263,17 +296,29 @@ enum Column {
     int entry = vector.startNewValue(at);
     Map<String, byte[]> last = lastOf(headers);
     for (Map.Entry<String, byte[]> header : last.entrySet()) {
-      entries.setIndexDefined(entry);
-      ((VarCharVector) entries.getVectorById(0))
-          .setSafe(entry, header.getKey().getBytes(StandardCharsets.UTF_8));
-      VarBinaryVector values = (VarBinaryVector) entries.getVectorById(1);
-      if (header.getValue() == null) {
-        values.setNull(entry);
-      } else {
-        values.setSafe(entry, header.getValue());
-      }
-      entry++;
+      setHeader(entries, entry++, header.getKey(), header.getValue());
     }
     vector.endValue(at, last.size());
+  }
+
+  private static void setHeaderList(ListVector vector, int at, Headers headers) {
+    StructVector entries = (StructVector) vector.getDataVector();
+    int start = vector.startNewValue(at);
+    int entry = start;
+    for (Header header : headers) {
+      setHeader(entries, entry++, header.key(), header.value());
+    }
+    vector.endValue(at, entry - start);
+  }
+
+  private static void setHeader(StructVector entries, int at, String key, byte[] value) {
+    entries.setIndexDefined(at);
+    ((VarCharVector) entries.getVectorById(0)).setSafe(at, key.getBytes(StandardCharsets.UTF_8));
+    VarBinaryVector values = (VarBinaryVector) entries.getVectorById(1);
+    if (value == null) {
+      values.setNull(at);
+    } else {
+      values.setSafe(at, value);
+    }
   }
 }

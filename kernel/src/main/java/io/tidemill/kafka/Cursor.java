@@ -1,6 +1,7 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import io.tidemill.Notices;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
@@ -10,6 +11,7 @@ import org.apache.kafka.clients.consumer.InvalidOffsetException;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -23,7 +25,14 @@ import org.slf4j.LoggerFactory;
 final class Cursor implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Cursor.class);
   private static final Duration POLL = Duration.ofMillis(500);
-  private static final long PROBE_NANOS = Duration.ofSeconds(5).toNanos();
+  private static final Duration PROBE = Duration.ofSeconds(5);
+
+  /** What the broker says of a partition. */
+  private enum Answer {
+    THERE,
+    REMOVED,
+    NONE
+  }
 
   private final SourceSpec spec;
   private final TopicPartition tp;
@@ -97,7 +106,9 @@ final class Cursor implements AutoCloseable {
         try {
           fetched = consumer.poll(POLL).records(tp);
         } catch (InvalidOffsetException e) {
-          checkLog(reached, end, true);
+          if (ask(reached, end, true) == Answer.REMOVED) {
+            return false;
+          }
           reached = consumer.position(tp);
           continue;
         }
@@ -109,12 +120,19 @@ final class Cursor implements AutoCloseable {
         if (moved != reached) {
           reached = moved;
           since = now;
-        } else if (now - since > timeoutMs * 1_000_000) {
-          checkLog(reached, end, false);
-          throw silent(reached, end);
-        } else if (now - probed > PROBE_NANOS) {
-          probed = now;
-          checkLog(reached, end, false);
+          continue;
+        }
+        boolean isLate = now - since > timeoutMs * 1_000_000;
+        if (isLate || now - probed > PROBE.toNanos()) {
+          Answer answer = ask(reached, end, false);
+          if (answer == Answer.REMOVED) {
+            return false;
+          }
+          if (isLate) {
+            throw answer == Answer.NONE ? new TimeoutException() : silent(reached, end);
+          }
+          probed = System.nanoTime();
+          reached = consumer.position(tp);
         }
       }
       return false;
@@ -125,18 +143,45 @@ final class Cursor implements AutoCloseable {
   }
 
   /** Whether the broker still has what the range needs; if not, the user's choice decides. */
-  private void checkLog(long offset, long end, boolean refused) {
-    long first = consumer.beginningOffsets(Set.of(tp)).get(tp);
-    long last = consumer.endOffsets(Set.of(tp)).get(tp);
+  private Answer ask(long offset, long end, boolean refused) {
+    long first;
+    long last;
+    try {
+      first = consumer.beginningOffsets(Set.of(tp), PROBE).get(tp);
+      last = consumer.endOffsets(Set.of(tp), PROBE).get(tp);
+    } catch (TimeoutException e) {
+      return isRemoved() ? Answer.REMOVED : Answer.NONE;
+    }
     if (!refused && offset >= first && last >= end) {
-      return;
+      return Answer.THERE;
     }
-    Fault loss = dataLoss(spec, tp, offset, first, last);
     if (spec.failsOnDataLoss()) {
-      throw loss;
+      throw dataLoss(spec, tp, offset, first, last);
     }
-    LOG.warn("{}", loss.getMessage());
-    consumer.seek(tp, offset < first ? first : end);
+    long next = offset < first ? first : end;
+    sayLost(spec, tp, offset, next);
+    consumer.seek(tp, next);
+    return Answer.THERE;
+  }
+
+  private boolean isRemoved() {
+    try {
+      if (consumer.listTopics(PROBE).containsKey(tp.topic())) {
+        return false;
+      }
+      Topics.sayGone(spec, tp.topic());
+      return true;
+    } catch (TimeoutException e) {
+      Clients.sayAway(spec.properties());
+      return false;
+    }
+  }
+
+  /** For a table whose user accepts a loss. */
+  static void sayLost(SourceSpec spec, TopicPartition tp, long offset, long next) {
+    Notices.say(
+        "table '%s': the records of partition %s from offset %d on are gone; reading goes on at %d"
+            .formatted(spec.table(), tp, offset, next));
   }
 
   static Fault dataLoss(SourceSpec spec, TopicPartition tp, long offset, long first, long last) {
@@ -145,7 +190,7 @@ final class Cursor implements AutoCloseable {
         "table '%s': offset %d of partition %s is not there: the broker has %d to %d"
             .formatted(spec.table(), offset, tp, first, last),
         "records were deleted by retention, or the topic was made anew; start with a new"
-            + " checkpoint, or accept the loss");
+            + " checkpoint, or accept the loss: 'scan.on-data-loss' = 'warn'");
   }
 
   private Fault silent(long offset, long end) {

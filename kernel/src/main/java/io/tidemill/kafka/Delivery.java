@@ -1,7 +1,9 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.errors.InterruptException;
@@ -13,6 +15,7 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 final class Delivery implements Callback {
   private final SinkSpec.Target target;
   private final AtomicReference<Fault> failure = new AtomicReference<>();
+  private final AtomicLong answered = new AtomicLong();
 
   Delivery(SinkSpec.Target target) {
     this.target = target;
@@ -26,10 +29,32 @@ final class Delivery implements Callback {
         failure.compareAndSet(null, fault);
       }
     }
+    answered.incrementAndGet();
   }
 
   Fault takeFailure() {
     return failure.get() == null ? null : failure.getAndSet(null);
+  }
+
+  /**
+   * Waits until so many records are answered for, or one has failed. A flush would wait for the
+   * others even then, and in a transaction that one record has broken they have no answer for long.
+   */
+  void await(long sent) {
+    while (answered.get() < sent && failure.get() == null) {
+      if (Thread.currentThread().isInterrupted()) {
+        throw new InterruptException("waiting for the broker");
+      }
+      LockSupport.parkNanos(500_000);
+    }
+    check();
+  }
+
+  void check() {
+    Fault failed = takeFailure();
+    if (failed != null) {
+      throw failed;
+    }
   }
 
   static Throwable fault(SinkSpec.Target target, String topic, Exception e) {

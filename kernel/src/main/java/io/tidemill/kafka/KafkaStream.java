@@ -24,8 +24,6 @@ import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.LongAccumulator;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import scala.collection.Iterator;
 
 /**
@@ -37,7 +35,6 @@ import scala.collection.Iterator;
  */
 final class KafkaStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
-  private static final Logger LOG = LoggerFactory.getLogger(KafkaStream.class);
   // Spark asks every 10 ms when there is nothing to do.
   private static final long IDLE_NANOS = 100_000_000;
   private static final long FETCH_BUDGET = 256L << 20;
@@ -62,6 +59,7 @@ final class KafkaStream
   private long headsAt;
   private KafkaOffset headsFor;
   private KafkaOffset published;
+  private final Allowance allowance;
 
   /**
    * @param records counts what the tasks read
@@ -78,6 +76,7 @@ final class KafkaStream
     this.conf = conf;
     this.records = records;
     this.topics = new Topics(spec);
+    this.allowance = new Allowance(spec.rowsPerSecond());
     Lifecycle.open(metadataPath);
   }
 
@@ -121,8 +120,8 @@ final class KafkaStream
       return from;
     }
     KafkaOffset next = admit(from, targets(from), limit);
-    while (stopsAtCeiling && spec.isBounded() && next.equals(from) && !isDone(from)) {
-      // "No news" would end the job, but its end lies beyond what the topic has yet.
+    while (stopsAtCeiling && next.equals(from) && isToWait(from)) {
+      // "No news" would end the job.
       pause();
       if (Lifecycle.mustDrain(metadataPath)) {
         return from;
@@ -204,6 +203,7 @@ final class KafkaStream
     if (bounds == null) {
       bounds = Bounds.fix(spec, topics, metadataPath, conf);
       ceiling = bounds.end();
+      topics.start();
       Lifecycle.fix(metadataPath);
     }
     return bounds;
@@ -226,6 +226,8 @@ final class KafkaStream
         });
     if (!begun.isEmpty()) {
       Map<TopicPartition, Long> beginnings = topics.beginnings(begun);
+      // One that was removed in between is not among them.
+      begun.retainAll(beginnings.keySet());
       for (TopicPartition tp : begun) {
         long beginning = beginnings.get(tp);
         Long at = from.get(tp);
@@ -234,7 +236,7 @@ final class KafkaStream
           if (spec.failsOnDataLoss()) {
             throw loss;
           }
-          LOG.warn("{}", loss.getMessage());
+          Cursor.sayLost(spec, tp, at, beginning);
         }
         targets.put(tp, beginning);
       }
@@ -277,15 +279,26 @@ final class KafkaStream
             backlog.put(tp, target - at);
           }
         });
+    long waiting = backlog.values().stream().mapToLong(Long::longValue).sum();
     long most = limit instanceof ReadMaxRows rows ? rows.maxRows() : Long.MAX_VALUE;
-    Admission.share(backlog, most).forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
+    most = Math.min(most, allowance.of(waiting));
+    if (most > 0) {
+      Map<TopicPartition, Long> shares = Admission.share(backlog, most);
+      shares.forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
+      allowance.spend(shares.values().stream().mapToLong(Long::longValue).sum());
+    }
     return KafkaOffset.of(next);
+  }
+
+  /** Whether there will be more to read: the rate holds it back, or the topic does not have it yet. */
+  private boolean isToWait(KafkaOffset from) {
+    return allowance.holdsBack() || spec.isBounded() && !isDone(from);
   }
 
   private boolean isDone(KafkaOffset from) {
     for (Map.Entry<TopicPartition, Long> end : ceiling.toMap().entrySet()) {
       Long at = from.get(end.getKey());
-      if (at != null && at < end.getValue()) {
+      if (at != null && at < end.getValue() && !topics.isGone(end.getKey().topic())) {
         return false;
       }
     }

@@ -26,11 +26,23 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
           "key", DataTypes.BinaryType,
           "value", DataTypes.BinaryType,
           "headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.BinaryType, true),
+          "header_list",
+              DataTypes.createArrayType(
+                  new StructType()
+                      .add("key", DataTypes.StringType)
+                      .add("value", DataTypes.BinaryType)),
           "timestamp", DataTypes.TimestampType);
 
   /** Where in a row each column is; -1 if the query does not have it. */
   record Layout(
-      int sink, int topic, int partition, int key, int value, int headers, int timestamp)
+      int sink,
+      int topic,
+      int partition,
+      int key,
+      int value,
+      int headers,
+      int headerList,
+      int timestamp)
       implements Serializable {
 
     static Layout of(StructType schema) {
@@ -52,6 +64,7 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
           at(schema, "key"),
           at(schema, "value"),
           at(schema, "headers"),
+          at(schema, "header_list"),
           at(schema, "timestamp"));
     }
 
@@ -72,12 +85,12 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
       implements DataWriterFactory, StreamingDataWriterFactory {
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
-      return new KafkaWriter(spec, layout);
+      return new KafkaWriter(spec, layout, partitionId, 0);
     }
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
-      return new KafkaWriter(spec, layout);
+      return new KafkaWriter(spec, layout, partitionId, epochId);
     }
   }
 
@@ -116,10 +129,10 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
     return new Factory(spec, layout);
   }
 
-  /** Two attempts of a task may both write: the guarantee is at least once. */
+  /** At least once, two attempts of a task may both write. */
   @Override
   public boolean useCommitCoordinator() {
-    return false;
+    return spec.isTransactional();
   }
 
   @Override

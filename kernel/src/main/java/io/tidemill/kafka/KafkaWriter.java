@@ -8,6 +8,7 @@ import java.util.Map;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
@@ -25,14 +26,19 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   private final SinkSpec spec;
   private final KafkaWrite.Layout layout;
   private final Lane[] lanes;
+  private final int number;
+  private final long epoch;
   private final long[] rows;
   private final long[] bytes;
   // Decoding a topic name for every row would cost more than sending it.
   private final Map<UTF8String, String> topics = new HashMap<>();
+  private final Map<String, Integer> partitionCounts = new HashMap<>();
 
-  KafkaWriter(SinkSpec spec, KafkaWrite.Layout layout) {
+  KafkaWriter(SinkSpec spec, KafkaWrite.Layout layout, int number, long epoch) {
     this.spec = spec;
     this.layout = layout;
+    this.number = number;
+    this.epoch = epoch;
     int sinks = spec.sinks().size();
     this.lanes = new Lane[sinks];
     this.rows = new long[sinks];
@@ -45,7 +51,6 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     SinkSpec.Target target = spec.sinks().get(sink);
     byte[] key = isNull(row, layout.key()) ? null : row.getBinary(layout.key());
     byte[] value = isNull(row, layout.value()) ? null : row.getBinary(layout.value());
-    Integer partition = isNull(row, layout.partition()) ? null : row.getInt(layout.partition());
     Long timestamp =
         isNull(row, layout.timestamp())
             ? null
@@ -53,8 +58,9 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     String topic = topic(row, target);
     Lane lane = lanes[sink];
     if (lane == null) {
-      lane = lanes[sink] = new Lane(target);
+      lane = lanes[sink] = lane(sink);
     }
+    Integer partition = partition(row, target, lane, topic);
     if (timestamp != null && timestamp < 0) {
       throw new Fault(
           Fault.SEND_FAILED,
@@ -69,9 +75,11 @@ final class KafkaWriter implements DataWriter<InternalRow> {
 
   @Override
   public WriterCommitMessage commit() {
-    for (Lane lane : lanes) {
-      if (lane != null) {
-        lane.commit();
+    for (int i = 0; i < lanes.length; i++) {
+      if (lanes[i] != null) {
+        lanes[i].commit();
+      } else if (spec.sinks().get(i).isTransactional()) {
+        Transactions.pass(id(i), epoch);
       }
     }
     return new Written.Message(rows, bytes);
@@ -88,6 +96,46 @@ final class KafkaWriter implements DataWriter<InternalRow> {
         lanes[i] = null;
       }
     }
+  }
+
+  private Lane lane(int sink) {
+    SinkSpec.Target target = spec.sinks().get(sink);
+    Lane lane;
+    if (target.isTransactional()) {
+      TaskContext task = TaskContext.get();
+      boolean isRetry = task != null && task.attemptNumber() + task.stageAttemptNumber() > 0;
+      lane = new TransactionLane(id(sink), epoch, isRetry);
+    } else {
+      lane = new PlainLane(target);
+    }
+    return target.buffer() == null ? lane : new ReducingLane(lane, target.buffer());
+  }
+
+  private Transactions.Id id(int sink) {
+    return new Transactions.Id(
+        spec.job(), spec.transactionalId(sink, number), spec.sinks().get(sink));
+  }
+
+  private Integer partition(InternalRow row, SinkSpec.Target target, Lane lane, String topic) {
+    boolean isNamed = !isNull(row, layout.partition());
+    if (!isNamed && !target.isFixed()) {
+      return null;
+    }
+    int partition = isNamed ? row.getInt(layout.partition()) : number;
+    int count = partitionCounts.computeIfAbsent(topic, lane::partitions);
+    if (isNamed && (partition < 0 || partition >= count)) {
+      // Partitions may have been added. The client would wait a minute for one that never comes.
+      count = lane.partitions(topic);
+      partitionCounts.put(topic, count);
+      if (partition < 0 || partition >= count) {
+        throw new Fault(
+            Fault.SEND_FAILED,
+            "table '%s': topic '%s' has no partition %d: it has %d"
+                .formatted(target.table(), topic, partition, count),
+            null);
+      }
+    }
+    return isNamed ? partition : partition % count;
   }
 
   private String topic(InternalRow row, SinkSpec.Target target) {
@@ -111,6 +159,9 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   }
 
   private List<Header> headers(InternalRow row) {
+    if (!isNull(row, layout.headerList())) {
+      return headerList(row.getArray(layout.headerList()));
+    }
     if (isNull(row, layout.headers())) {
       return null;
     }
@@ -121,6 +172,19 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     for (int i = 0; i < map.numElements(); i++) {
       byte[] value = values.isNullAt(i) ? null : values.getBinary(i);
       headers.add(new RecordHeader(keys.getUTF8String(i).toString(), value));
+    }
+    return headers;
+  }
+
+  /** As they stand, equal keys included; Kafka knows no header without a key. */
+  private static List<Header> headerList(ArrayData list) {
+    List<Header> headers = new ArrayList<>(list.numElements());
+    for (int i = 0; i < list.numElements(); i++) {
+      InternalRow entry = list.isNullAt(i) ? null : list.getStruct(i, 2);
+      if (entry != null && !entry.isNullAt(0)) {
+        byte[] value = entry.isNullAt(1) ? null : entry.getBinary(1);
+        headers.add(new RecordHeader(entry.getUTF8String(0).toString(), value));
+      }
     }
     return headers;
   }

@@ -4,26 +4,56 @@ import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
 
-/** The tables that one write goes to; a row names its table by its place in this list. */
-record SinkSpec(List<Target> sinks) implements Serializable {
+/**
+ * The tables that one write goes to; a row names its table by its place in this list.
+ *
+ * @param job tells the job from every other, in all its runs; needed for exactly once
+ */
+record SinkSpec(String job, List<Target> sinks) implements Serializable {
 
   /**
    * One Kafka table as the target of rows.
    *
    * @param topic where a row goes that names no topic itself
-   * @param guarantee {@code at-least-once} or {@code none}
+   * @param guarantee {@code exactly-once}, {@code at-least-once} or {@code none}
+   * @param transactionalIdPrefix with exactly once: writer p's transactional id is prefix-p
+   * @param partitioner {@code default}: the client decides; {@code fixed}: writer p writes to
+   *     partition p mod n. A row that names its partition goes there
+   * @param buffer null to write every change of a key
    */
-  record Target(String table, String topic, Map<String, String> properties, String guarantee)
+  record Target(
+      String table,
+      String topic,
+      Map<String, String> properties,
+      String guarantee,
+      String transactionalIdPrefix,
+      String partitioner,
+      Buffer buffer)
       implements Serializable {
     Target {
       guarantee = guarantee == null ? "at-least-once" : guarantee;
-      if (!guarantee.equals("at-least-once") && !guarantee.equals("none")) {
+      partitioner = partitioner == null ? "default" : partitioner;
+      if (!List.of("exactly-once", "at-least-once", "none").contains(guarantee)) {
         throw new IllegalArgumentException("guarantee '" + guarantee + "' is not known");
+      }
+      if (!List.of("default", "fixed").contains(partitioner)) {
+        throw new IllegalArgumentException("partitioner '" + partitioner + "' is not known");
+      }
+      if (guarantee.equals("exactly-once") && transactionalIdPrefix == null) {
+        throw new IllegalArgumentException("exactly-once needs a transactionalIdPrefix");
       }
     }
 
     boolean flushes() {
       return !guarantee.equals("none");
+    }
+
+    boolean isTransactional() {
+      return guarantee.equals("exactly-once");
+    }
+
+    boolean isFixed() {
+      return partitioner.equals("fixed");
     }
 
     @Override
@@ -32,10 +62,34 @@ record SinkSpec(List<Target> sinks) implements Serializable {
     }
   }
 
+  /** Within an epoch only the last change of a key is written, at these marks at the latest. */
+  record Buffer(int maxRows, long intervalMs) implements Serializable {}
+
   SinkSpec {
     if (sinks == null || sinks.isEmpty()) {
       throw new IllegalArgumentException("a sink spec needs at least one sink");
     }
+    if (job == null && sinks.stream().anyMatch(Target::isTransactional)) {
+      throw new IllegalArgumentException("exactly-once needs a job");
+    }
+  }
+
+  boolean isTransactional() {
+    return sinks.stream().anyMatch(Target::isTransactional);
+  }
+
+  /**
+   * The transactional id of one writer of one sink. A table may be the target of several sinks, and
+   * two tables may have the same prefix: the ids of all but the first carry their number, so that a
+   * job does not fence itself.
+   */
+  String transactionalId(int sink, int writer) {
+    String prefix = sinks.get(sink).transactionalIdPrefix();
+    long before =
+        sinks.subList(0, sink).stream()
+            .filter(s -> prefix.equals(s.transactionalIdPrefix()))
+            .count();
+    return prefix + "-" + writer + (before == 0 ? "" : "." + before);
   }
 
   String described() {

@@ -14,7 +14,10 @@ import java.util.regex.Pattern;
  *     pruning into streaming scans, so the planner, which knows what it needs, says it here
  * @param blocks whether a scan gives the records packed into {@link Block}s instead of row by row
  * @param discoveryIntervalMs how often to look for new partitions; none after the start if ≤ 0
+ * @param rowsPerSecond most rows that are read in a second, on average; null for no limit
  * @param onDataLoss {@code fail} or {@code warn}
+ * @param defaultGroup the group of the clients if the properties name none; nothing is committed
+ *     to it, and nothing read from it
  */
 record SourceSpec(
     String table,
@@ -27,7 +30,9 @@ record SourceSpec(
     boolean blocks,
     long discoveryIntervalMs,
     Long maxRowsPerBatch,
-    String onDataLoss)
+    Long rowsPerSecond,
+    String onDataLoss,
+    String defaultGroup)
     implements Serializable {
 
   /**
@@ -58,6 +63,9 @@ record SourceSpec(
     if (maxRowsPerBatch != null && maxRowsPerBatch <= 0) {
       throw new IllegalArgumentException("maxRowsPerBatch must be positive");
     }
+    if (rowsPerSecond != null && rowsPerSecond <= 0) {
+      throw new IllegalArgumentException("rowsPerSecond must be positive");
+    }
     startup = startup == null ? new Edge("earliest-offset", null, null) : startup;
     bounded = bounded == null ? new Edge("unbounded", null, null) : bounded;
     onDataLoss = onDataLoss == null ? "fail" : onDataLoss;
@@ -71,6 +79,7 @@ record SourceSpec(
     return !"warn".equals(onDataLoss);
   }
 
+  /** The group that the user names; null if there is none. */
   String group() {
     return properties.get("group.id");
   }

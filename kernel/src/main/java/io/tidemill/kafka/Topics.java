@@ -1,6 +1,7 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import io.tidemill.Notices;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Collection;
@@ -18,20 +19,37 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The topics of one table as the driver sees them: which partitions, which offsets. */
+/**
+ * The topics of one table as the driver sees them: which partitions, which offsets.
+ *
+ * <p>A topic that is missing when a job starts is a fault; one that is removed later is said to be
+ * gone, and left out from then on, until it is there again.
+ */
 final class Topics implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Topics.class);
-  private static final Duration PROBE = Duration.ofSeconds(10);
+  private static final Duration PROBE = Duration.ofSeconds(5);
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   private final SourceSpec spec;
+  private final Set<String> gone = new TreeSet<>();
+  private Set<String> seen = Set.of();
+  private boolean started;
   private KafkaConsumer<ByteBuffer, ByteBuffer> consumer;
 
   Topics(SourceSpec spec) {
     this.spec = spec;
   }
 
-  /** All partitions there are now; a topic that is named and does not exist is a fault. */
+  /** From now on a topic may be missing. */
+  void start() {
+    started = true;
+  }
+
+  boolean isGone(String topic) {
+    return gone.contains(topic);
+  }
+
+  /** All partitions there are now. */
   Set<TopicPartition> partitions() {
     Admin.Found found =
         Admin.find(
@@ -39,9 +57,12 @@ final class Topics implements AutoCloseable {
             spec.topics(),
             spec.topicPattern(),
             Clients.timeoutMs(spec.properties()));
-    if (!found.missing().isEmpty()) {
-      throw missing(found.missing());
-    }
+    Set<String> missing = new TreeSet<>(seen);
+    missing.removeAll(found.topics().keySet());
+    missing.addAll(found.missing());
+    gone.removeAll(found.topics().keySet());
+    miss(missing);
+    seen = found.topics().keySet();
     Set<TopicPartition> partitions = new HashSet<>();
     found
         .topics()
@@ -55,25 +76,26 @@ final class Topics implements AutoCloseable {
   }
 
   Map<TopicPartition, Long> beginnings(Collection<TopicPartition> partitions) {
-    return offsets("first", partitions, () -> consumer().beginningOffsets(partitions));
+    return offsets("first", partitions, consumer()::beginningOffsets);
   }
 
   /** With isolation.level=read_committed the end is where the first open transaction begins. */
   Map<TopicPartition, Long> ends(Collection<TopicPartition> partitions) {
-    return offsets("last", partitions, () -> consumer().endOffsets(partitions));
+    return offsets("last", partitions, consumer()::endOffsets);
   }
 
   /** The first offset of each partition at or after a time, else its end. */
   Map<TopicPartition, Long> at(long timestampMillis, Collection<TopicPartition> partitions) {
-    Map<TopicPartition, Long> times = new HashMap<>();
-    partitions.forEach(tp -> times.put(tp, timestampMillis));
     return offsets(
         "timestamped",
         partitions,
-        () -> {
-          Map<TopicPartition, Long> result = new HashMap<>(consumer().endOffsets(partitions));
+        (there, patience) -> {
+          Map<TopicPartition, Long> times = new HashMap<>();
+          there.forEach(tp -> times.put(tp, timestampMillis));
+          Map<TopicPartition, Long> result =
+              new HashMap<>(consumer().endOffsets(there, patience));
           for (Map.Entry<TopicPartition, OffsetAndTimestamp> found :
-              consumer().offsetsForTimes(times).entrySet()) {
+              consumer().offsetsForTimes(times, patience).entrySet()) {
             if (found.getValue() != null) {
               result.put(found.getKey(), found.getValue().offset());
             }
@@ -143,26 +165,67 @@ final class Topics implements AutoCloseable {
     return consumer;
   }
 
+  private interface Lookup {
+    Map<TopicPartition, Long> of(Collection<TopicPartition> partitions, Duration patience);
+  }
+
   private Map<TopicPartition, Long> offsets(
-      String which,
-      Collection<TopicPartition> partitions,
-      Callable<Map<TopicPartition, Long>> body) {
-    if (partitions.isEmpty()) {
-      return Map.of();
-    }
+      String which, Collection<TopicPartition> partitions, Lookup lookup) {
     return call(
         "looking up the " + which + " offsets of table '" + spec.table() + "'",
         () -> {
-          try {
-            return body.call();
-          } catch (TimeoutException e) {
-            // A deleted topic looks like a silent broker: the client asks again and again.
-            Set<String> missing = new TreeSet<>();
-            partitions.forEach(tp -> missing.add(tp.topic()));
-            missing.removeAll(consumer().listTopics(PROBE).keySet());
-            throw missing.isEmpty() ? e : missing(missing);
+          Collection<TopicPartition> there = present(partitions);
+          if (there.isEmpty()) {
+            return Map.of();
           }
+          try {
+            return lookup.of(there, PROBE);
+          } catch (TimeoutException e) {
+            // A removed topic looks like a silent broker: the client asks again and again.
+            Set<String> missing = new TreeSet<>();
+            there.forEach(tp -> missing.add(tp.topic()));
+            missing.removeAll(names());
+            miss(missing);
+          }
+          there = present(partitions);
+          Duration patience = Duration.ofMillis(Clients.timeoutMs(spec.properties()));
+          return there.isEmpty() ? Map.of() : lookup.of(there, patience);
         });
+  }
+
+  private Collection<TopicPartition> present(Collection<TopicPartition> partitions) {
+    return gone.isEmpty()
+        ? partitions
+        : partitions.stream().filter(tp -> !gone.contains(tp.topic())).toList();
+  }
+
+  /** The names of all topics, however long it takes while the user has patience. */
+  private Set<String> names() {
+    try {
+      return consumer().listTopics(PROBE).keySet();
+    } catch (TimeoutException e) {
+      Clients.sayAway(spec.properties());
+      return consumer().listTopics().keySet();
+    }
+  }
+
+  /** Takes note of topics that are not there: a fault at the start, and later a word to the user. */
+  private void miss(Set<String> topics) {
+    if (!started && !topics.isEmpty()) {
+      throw missing(topics);
+    }
+    for (String topic : topics) {
+      if (gone.add(topic)) {
+        sayGone(spec, topic);
+      }
+    }
+  }
+
+  static void sayGone(SourceSpec spec, String topic) {
+    Notices.sayOnceAMinute(
+        "gone " + spec.table() + " " + topic,
+        "table '%s': topic '%s' was removed; what was not read of it is lost, and the job goes on without it"
+            .formatted(spec.table(), topic));
   }
 
   private <T> T call(String doing, Callable<T> body) {

@@ -1,18 +1,20 @@
 package io.tidemill.kafka;
 
+import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
- * What a query has written since it started: rows and bytes of keys and values, by table. Totals
- * and not figures per batch, because Spark shows them again when a trigger had nothing to do.
+ * What a query has written since it started: rows and bytes of keys and values, by table, and how
+ * many writers had rows at once. Totals and not figures per batch, because Spark shows them again when a trigger had nothing to do.
  */
 final class Written {
   /** What one task wrote, in the order of the sinks. */
   record Message(long[] rows, long[] bytes) implements WriterCommitMessage {}
 
   private final TreeMap<String, long[]> totals = new TreeMap<>();
+  private final TreeMap<String, Long> writers = new TreeMap<>();
 
   synchronized void add(SinkSpec spec, WriterCommitMessage[] messages) {
     for (WriterCommitMessage message : messages) {
@@ -24,6 +26,12 @@ final class Written {
         }
       }
     }
+    for (int i = 0; i < spec.sinks().size(); i++) {
+      int sink = i;
+      long busy =
+          Arrays.stream(messages).filter(m -> m instanceof Message t && t.rows()[sink] > 0).count();
+      writers.merge(spec.sinks().get(i).table(), busy, Math::max);
+    }
   }
 
   synchronized Map<String, String> metrics() {
@@ -34,7 +42,13 @@ final class Written {
       long[] total = table.getValue();
       rows += total[0];
       bytes += total[1];
-      tables.put(table.getKey(), new TreeMap<>(Map.of("rows", total[0], "bytes", total[1])));
+      tables.put(
+          table.getKey(),
+          new TreeMap<>(
+              Map.of(
+                  "rows", total[0],
+                  "bytes", total[1],
+                  "writers", writers.getOrDefault(table.getKey(), 0L))));
     }
     return Map.of(
         "rows", Long.toString(rows), "bytes", Long.toString(bytes), "tables", Json.write(tables));

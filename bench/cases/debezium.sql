@@ -1,0 +1,11 @@
+-- Updates with 115-byte rows before and after, debezium-json, into nothing: a record gives two rows.
+CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
+  'connector' = 'kafka',
+  'topic' = '${changes}',
+  'properties.bootstrap.servers' = '${BOOTSTRAP}',
+  'scan.startup.mode' = 'earliest-offset',
+  'scan.bounded.mode' = 'latest-offset',
+  'format' = 'debezium-json'
+);
+CREATE TABLE hole (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH ('connector' = 'blackhole');
+INSERT INTO hole SELECT * FROM orders;

@@ -1,0 +1,64 @@
+package io.tidemill.kafka;
+
+import java.nio.ByteBuffer;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.kafka.clients.producer.ProducerRecord;
+
+/**
+ * Of the changes of a key only the last is passed on, as long as it takes to hold so many keys or so
+ * much time, and before the task commits at the latest.
+ */
+final class ReducingLane implements Lane {
+  private record Key(String topic, ByteBuffer bytes) {}
+
+  private final Lane next;
+  private final SinkSpec.Buffer buffer;
+  private final Map<Key, ProducerRecord<byte[], byte[]>> held = new LinkedHashMap<>();
+  private long since;
+
+  ReducingLane(Lane next, SinkSpec.Buffer buffer) {
+    this.next = next;
+    this.buffer = buffer;
+  }
+
+  @Override
+  public void send(ProducerRecord<byte[], byte[]> record) {
+    if (record.key() == null) {
+      next.send(record);
+      return;
+    }
+    if (held.isEmpty()) {
+      since = System.nanoTime();
+    }
+    Key key = new Key(record.topic(), ByteBuffer.wrap(record.key()));
+    // Removed first, so that records leave in the order of their last changes.
+    held.remove(key);
+    held.put(key, record);
+    if (held.size() >= buffer.maxRows()
+        || System.nanoTime() - since >= buffer.intervalMs() * 1_000_000) {
+      flush();
+    }
+  }
+
+  @Override
+  public void commit() {
+    flush();
+    next.commit();
+  }
+
+  @Override
+  public int partitions(String topic) {
+    return next.partitions(topic);
+  }
+
+  @Override
+  public void close() {
+    next.close();
+  }
+
+  private void flush() {
+    held.values().forEach(next::send);
+    held.clear();
+  }
+}

@@ -1,0 +1,152 @@
+"""Restarts: what becomes of a job whose broker goes away.
+
+In: how often and how long a job may be started again (`--restart-for`, Flink's `restart-strategy.*`), and its failures.
+Out: when to try again, or that it is over. Law: only what passes by itself is tried again; a mistake fails at once.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+DEFAULT_PATIENCE = timedelta(minutes=10)
+_KNOCK_SECONDS = 2.0
+_SAY_SECONDS = 60.0
+# A job that fails so often while its broker answers has another trouble than the broker.
+_ATTEMPTS_BESIDE_BROKER = 3
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """How a job is started again."""
+
+    patience: timedelta = DEFAULT_PATIENCE
+    """For how long after the last batch; zero: never."""
+    attempts: int | None = None
+    """How often at most; None: as often as there is time for."""
+    delay: timedelta = timedelta(seconds=1)
+    most_delay: timedelta = timedelta(seconds=10)
+    """The delay doubles until it is this."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, object], patience: timedelta | None) -> Restarts:
+        """Flink's settings; a patience that somebody has given beats what they say of attempts."""
+        kind = str(settings.get("restart-strategy.type") or "").lower()
+        chosen = cls()
+        if kind in ("none", "off", "disable"):
+            chosen = cls(timedelta(0))
+        elif kind in _STRATEGIES:
+            attempts, delay, most_delay = (
+                settings.get(key) if key else None for key in _STRATEGIES[kind]
+            )
+            chosen = replace(
+                chosen,
+                attempts=attempts if isinstance(attempts, int) else _ATTEMPTS.get(kind),
+                delay=delay if isinstance(delay, timedelta) else chosen.delay,
+            )
+            most = most_delay if isinstance(most_delay, timedelta) else chosen.most_delay
+            chosen = replace(chosen, most_delay=max(most, chosen.delay))
+        return chosen if patience is None else replace(chosen, patience=patience, attempts=None)
+
+    def wait(self, attempt: int) -> float:
+        """Seconds before the next try, after so many in vain."""
+        doubled = self.delay.total_seconds() * 2.0 ** min(attempt, 30)
+        return min(doubled, self.most_delay.total_seconds())
+
+
+# Flink's strategies: the keys of how often, after what delay, and after what delay at most.
+_STRATEGIES: Mapping[str, tuple[str | None, str, str | None]] = {
+    "fixed-delay": (
+        "restart-strategy.fixed-delay.attempts",
+        "restart-strategy.fixed-delay.delay",
+        "restart-strategy.fixed-delay.delay",
+    ),
+    "failure-rate": (
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        "restart-strategy.failure-rate.delay",
+        "restart-strategy.failure-rate.delay",
+    ),
+    "exponential-delay": (
+        None,
+        "restart-strategy.exponential-delay.initial-backoff",
+        "restart-strategy.exponential-delay.max-backoff",
+    ),
+}
+_ATTEMPTS: Mapping[str, int] = {"fixed-delay": 1, "failure-rate": 1}
+
+
+@dataclass
+class Recovery:
+    """One job's way through its failures."""
+
+    restarts: Restarts
+    servers: Sequence[str]
+    """`bootstrap.servers` of all its tables."""
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    answers: Callable[[str], bool] = field(default=lambda servers: answers(servers))
+    _since: float = 0.0
+    _batch: int | None = None
+    _tries: int = 0
+    _beside: int = 0
+    _due: float | None = None
+    _said: float | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._due is not None
+
+    def fail(self, batch: int) -> bool:
+        """The job has failed after `batch`, in a way that may pass. Whether it is to be tried again."""
+        now = self.clock()
+        if self._batch is None or batch > self._batch:
+            self._since, self._tries, self._beside, self._said = now, 0, 0, None
+            self._batch = batch
+        if all(map(self.answers, self.servers)):
+            self._beside += 1
+        return self._plan(now)
+
+    def is_due(self) -> bool:
+        """Whether to start the job now. Asks the brokers when it is time to, and gives up when it is too late."""
+        now = self.clock()
+        if self._due is None or now < self._due:
+            return False
+        absent = [s for s in self.servers if not self.answers(s)]
+        if not absent:
+            self._due = None
+            self._tries += 1
+            return True
+        if self._said is None or now - self._said >= _SAY_SECONDS:
+            self._said = now
+            left = self._since + self.restarts.patience.total_seconds() - now
+            self.say(
+                f"no broker answers at {', '.join(absent)}; the job waits for it, at most {left:.0f} s more"
+            )
+        self._tries += 1
+        self._plan(now)
+        return False
+
+    def _plan(self, now: float) -> bool:
+        limit = self.restarts.attempts
+        is_over = (
+            now - self._since >= self.restarts.patience.total_seconds()
+            or (limit is not None and self._tries >= limit)
+            or self._beside >= _ATTEMPTS_BESIDE_BROKER
+        )
+        self._due = None if is_over else now + self.restarts.wait(self._tries)
+        return not is_over
+
+
+def answers(servers: str) -> bool:
+    """Whether anybody listens at one of the addresses."""
+    for address in servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False

@@ -1,0 +1,212 @@
+"""What a Kafka table's sink options do, on a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from world import World
+
+from tidemill.broker import topics
+from tidemill.errors import JobError
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+ORDERS = "CREATE TABLE orders (id INT, customer STRING) "
+COPY = "CREATE TABLE copy (id INT, customer STRING) "
+TOTALS = "CREATE TABLE totals (customer STRING, n BIGINT, PRIMARY KEY (customer) NOT ENFORCED) "
+ONCE = {"sink_delivery__guarantee": "exactly-once"}
+
+
+def orders(numbers: range) -> list[dict[str, object]]:
+    return [{"id": n, "customer": "abc"[n % 3]} for n in numbers]
+
+
+def job_directory(world: World) -> Path:
+    return next(world.checkpoint.glob("*/*/commits")).parent
+
+
+def forget_last_commit(world: World) -> None:
+    commits = [p for p in (job_directory(world) / "commits").iterdir() if p.name.isdigit()]
+    max(commits, key=lambda p: int(p.name)).unlink()
+
+
+# -- exactly once ------------------------------------------------------------------------------
+
+
+def test_a_statement_set_writes_each_table_once_when_a_batch_runs_again(world: World) -> None:
+    source = world.create(*orders(range(10)), partitions=2)
+    copied, totals = world.create(hint="copy", partitions=2), world.create(hint="totals")
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        f"{COPY}{world.kafka(copied, **ONCE)};"
+        f"{TOTALS}{world.upsert(totals, **ONCE)};"
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO copy SELECT * FROM orders;"
+        " INSERT INTO copy SELECT id + 1000, customer FROM orders;"
+        " INSERT INTO totals SELECT customer, COUNT(*) FROM orders GROUP BY customer; END;"
+    )
+    world.run(script, keep=True)
+    forget_last_commit(world)
+    world.produce(source, *orders(range(10, 20)))
+    world.run(script, keep=True)
+    ids = sorted(row["id"] for row in world.values(copied))
+    assert ids == [*range(20), *range(1000, 1020)]
+    counts = [(r["customer"], r["n"]) for r in world.values(totals)]
+    assert max(Counter(counts).values()) == 1
+    assert {k: v["n"] for k, v in world.table(totals).items()} == {
+        '{"customer":"a"}': 7,
+        '{"customer":"b"}': 7,
+        '{"customer":"c"}': 6,
+    }
+
+
+def test_exactly_once_needs_a_checkpoint(world: World) -> None:
+    source, copied = world.create(), world.create(hint="copy")
+    script = (
+        f"{ORDERS}{world.kafka(source)}; {COPY}{world.kafka(copied, **ONCE)};"
+        "INSERT INTO copy SELECT * FROM orders"
+    )
+    with pytest.raises(JobError) as refused:
+        world.run(script)
+    assert refused.value.diagnostics[0].code == "RUN-032"
+    assert "--checkpoint" in str(refused.value)
+
+
+def test_the_job_and_its_prefix_live_in_the_checkpoint(world: World) -> None:
+    source, copied = world.create(*orders(range(3))), world.create(hint="copy")
+    script = (
+        f"{ORDERS}{world.kafka(source)}; {COPY}{world.kafka(copied, **ONCE)};"
+        "INSERT INTO copy SELECT * FROM orders"
+    )
+    world.run(script, keep=True)
+    facts = json.loads((job_directory(world) / "tidemill.json").read_text())
+    world.produce(source, *orders(range(3, 5)))
+    world.run(script, keep=True)
+    assert json.loads((job_directory(world) / "tidemill.json").read_text()) == facts
+    assert sorted(row["id"] for row in world.values(copied)) == list(range(5))
+
+
+def test_the_number_of_writers_may_change_between_batches_and_not_within_one(world: World) -> None:
+    source, copied = world.create(*orders(range(9)), partitions=2), world.create(hint="copy")
+
+    def script(writers: int) -> str:
+        sink = world.kafka(copied, **ONCE, sink_parallelism=str(writers))
+        return f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders"
+
+    world.run(script(3), keep=True)
+    world.produce(source, *orders(range(9, 12)))
+    world.run(script(2), keep=True)
+    forget_last_commit(world)
+    with pytest.raises(JobError) as refused:
+        world.run(script(4), keep=True)
+    assert refused.value.diagnostics[0].code == "RUN-033"
+    world.run(script(2), keep=True)
+    assert sorted(row["id"] for row in world.values(copied)) == list(range(12))
+
+
+# -- writers and partitions --------------------------------------------------------------------
+
+
+def test_the_order_of_a_key_is_kept_over_more_writers(world: World) -> None:
+    source, copied = world.create(*orders(range(300))), world.create(hint="copy", partitions=3)
+    sink = world.kafka(
+        copied,
+        key_format="json",
+        key_fields="customer",
+        sink_parallelism="3",
+    )
+    world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders")
+    by_key: dict[str, list[int]] = {}
+    for row in world.values(copied):
+        by_key.setdefault(row["customer"], []).append(row["id"])
+    assert by_key == {c: list(range(i, 300, 3)) for i, c in enumerate("abc")}
+
+
+def test_fixed_gives_each_writer_a_partition(world: World) -> None:
+    source, copied = world.create(*orders(range(200))), world.create(hint="copy", partitions=3)
+    sink = world.kafka(copied, sink_partitioner="fixed", sink_parallelism="2")
+    world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders")
+    records = world.records(copied)
+    assert len(records) == 200
+    assert {r.partition for r in records} == {0, 1}
+
+
+# -- buffered changes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "written"), [(None, 9), (1000, 3), (2, 9)], ids=["off", "on", "small"]
+)
+def test_of_the_changes_of_a_key_the_last_is_written(
+    world: World, max_rows: int | None, written: int
+) -> None:
+    source, totals = world.create(*orders(range(9))), world.create(hint="totals")
+    options = {}
+    if max_rows:
+        options = {
+            "sink_buffer__flush_max__rows": str(max_rows),
+            "sink_buffer__flush_interval": "1 h",
+        }
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        f"CREATE TABLE latest (customer STRING, id INT, PRIMARY KEY (customer) NOT ENFORCED)"
+        f"{world.upsert(totals, **options)};"
+        "INSERT INTO latest SELECT customer, id FROM orders"
+    )
+    world.run(script)
+    assert len(world.values(totals)) == written
+    assert {k: v["id"] for k, v in world.table(totals).items()} == {
+        '{"customer":"a"}': 6,
+        '{"customer":"b"}': 7,
+        '{"customer":"c"}': 8,
+    }
+
+
+# -- topics that are not there -----------------------------------------------------------------
+
+
+def test_a_missing_topic_is_created_as_the_table_says(world: World) -> None:
+    source, name = world.create(*orders(range(3))), world.topic("made")
+    options = {
+        "sink_create__topic_partitions": "3",
+        "sink_create__topic_cleanup__policy": "compact",
+    }
+    script = (
+        f"{ORDERS}{world.kafka(source)}; {TOTALS}{world.upsert(name, **options)};"
+        "INSERT INTO totals SELECT customer, COUNT(*) FROM orders GROUP BY customer"
+    )
+    world.run(script)
+    assert len(world.table(name)) == 3
+    assert topics.partitions(world.broker.bootstrap)[name] == 3
+
+
+def test_a_missing_topic_that_nobody_creates_is_named_with_the_command(world: World) -> None:
+    source, name = world.create(*orders(range(3))), world.topic("nowhere")
+    sink = world.kafka(name, properties_allow_auto_create_topics="false")
+    with pytest.raises(JobError) as refused:
+        world.run(
+            f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders"
+        )
+    assert refused.value.diagnostics[0].code == "RUN-002"
+    assert f"tidemill topic create {name} --bootstrap {world.broker.bootstrap}" in str(
+        refused.value
+    )
+
+
+def test_a_python_class_places_records(world: World, tmp_path: Path) -> None:
+    (tmp_path / "places_of_orders.py").write_text(
+        "class Odd:\n"
+        "    def partition(self, row, key, value, topic, partitions):\n"
+        "        return partitions[row['id'] % 2]\n"
+    )
+    source, copied = world.create(*orders(range(20))), world.create(hint="copy", partitions=3)
+    sink = world.kafka(copied, sink_partitioner="places_of_orders:Odd")
+    world.run(
+        f"SET 'python.files' = '{tmp_path}'; {ORDERS}{world.kafka(source)}; {COPY}{sink};"
+        "INSERT INTO copy SELECT * FROM orders"
+    )
+    placed = {json.loads(r.value or b"")["id"]: r.partition for r in world.records(copied)}
+    assert placed == {n: n % 2 for n in range(20)}
