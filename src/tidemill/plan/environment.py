@@ -64,9 +64,12 @@ class Job:
 
     @property
     def sources(self) -> list[Table]:
-        """The tables that the job reads, once for every scan."""
-        touched = (n for root in self.roots for n in nodes.walk(root))
-        return [n.table for n in touched if isinstance(n, nodes.Scan)]
+        """The tables that the job reads. One with other options, by a hint, is another table."""
+        distinct: list[Table] = []
+        for node in (n for root in self.roots for n in nodes.walk(root)):
+            if isinstance(node, nodes.Scan) and node.table not in distinct:
+                distinct.append(node.table)
+        return distinct
 
     @property
     def sinks(self) -> list[Table]:

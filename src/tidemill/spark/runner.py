@@ -33,7 +33,7 @@ from tidemill.plan.environment import Job
 from tidemill.plan.scope import not_yet
 from tidemill.plan.user_functions import python_path
 from tidemill.spark.faults import diagnose, is_passing
-from tidemill.spark.lower import Lowering
+from tidemill.spark.lower import Lowering, reads_of
 from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
@@ -395,6 +395,7 @@ class Runner:
                 max_rows,
                 lambda table: _Counter(table, dropped),
                 job_id if exactly_once else None,
+                reads_of(job.roots),
             )
             frames = [
                 replace(lowering, modes=modes).lower(root.input)
