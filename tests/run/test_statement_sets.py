@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from world import World
 
@@ -17,6 +19,12 @@ def orders(numbers: range) -> list[dict[str, object]]:
     return [{"id": n, "customer": "abc"[n % 3], "price": n / 2} for n in numbers]
 
 
+def spread(numbers: range) -> list[dict[str, object]]:
+    return [
+        {"value": json.dumps(order), "partition": i % 3} for i, order in enumerate(orders(numbers))
+    ]
+
+
 def blocks_read(world: World) -> list[int]:
     """How many blocks of records the tasks took from each source: here one for every time that a partition is read."""
     sources = zip(*(report["sources"] for report in world.reports), strict=True)
@@ -24,7 +32,7 @@ def blocks_read(world: World) -> list[int]:
 
 
 def test_a_source_is_read_once_for_all_queries(world: World) -> None:
-    source = world.create(*orders(range(100)), partitions=3)
+    source = world.create(*spread(range(100)), partitions=3)
     cheap, dear, totals = (world.create(hint=h) for h in ("cheap", "dear", "totals"))
     world.run(
         f"{ORDERS}{world.kafka(source)};"

@@ -51,15 +51,15 @@ def reads_of(roots: Iterable[nodes.Node]) -> list[Read]:
 def _shared(rows: DataFrame) -> DataFrame:
     """The same rows behind an exchange, which Spark runs once for all who read it.
 
-    Every task's rows go to one reader, in their order. The optimizer must not move one query's filter or choice of
-    columns below the exchange, or it would be another exchange: an expression that knows its partition stops the
-    first, one that mentions all columns, where it never comes to, the second.
+    Every task's rows go to one reader, in their order. The optimizer must not move a query's filters or its choice of
+    columns below the exchange, or each query would have an exchange of its own. Filters do not pass one that depends on
+    the partition, though it is always true; columns stay that the exchange itself mentions, though it never looks.
     """
     readers = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     mentioned = " OR ".join(f"isnull({name})" for name in rows.columns)
     task = "spark_partition_id()"
     reader = f"IF({task} >= 0, pmod({task}, {readers}), CAST({mentioned} AS INT))"
-    return rows.repartitionById(readers, f.expr(reader))
+    return rows.repartitionById(readers, f.expr(reader)).where(f"{task} >= 0")
 
 
 @dataclass(frozen=True)
