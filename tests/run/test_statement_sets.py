@@ -95,3 +95,30 @@ def test_a_bad_record_is_one_dead_letter_however_many_queries_meet_it(world: Wor
     assert len(world.values(cheap)) == len(world.values(dear)) == 4
     assert [r.value for r in world.records(letters)] == [b"{broken"]
     assert world.losses == {"orders: bad record, in the dead-letter topic": 1}
+
+
+def test_a_set_may_write_to_kafka_to_the_screen_and_nowhere(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, cheap = world.create(*orders(range(6))), world.create(hint="cheap")
+    world.run(
+        f"{ORDERS}{world.kafka(source)}; {CHEAP}{world.kafka(cheap)};"
+        "CREATE TABLE shown (id INT, customer STRING) WITH ('connector' = 'print', 'print-identifier' = 'p');"
+        "CREATE TABLE counted (n BIGINT) WITH ('connector' = 'print');"
+        "CREATE TABLE gone (id INT) WITH ('connector' = 'blackhole');"
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO shown SELECT id, customer FROM orders WHERE id > 3;"
+        " INSERT INTO cheap SELECT id FROM orders;"
+        " INSERT INTO gone SELECT id FROM orders;"
+        " INSERT INTO counted SELECT COUNT(*) FROM orders; END;"
+    )
+    assert blocks_read(world) == [1]
+    assert capsys.readouterr().out.splitlines() == ["p> +I[4, b]", "p> +I[5, c]", "+I[6]"]
+    assert sorted(r["id"] for r in world.values(cheap)) == [*range(6)]
+    written = json.loads(world.reports[-1]["sink"]["metrics"]["tables"])
+    assert {table: figures["rows"] for table, figures in written.items()} == {
+        "shown": 2,
+        "cheap": 6,
+        "gone": 6,
+        "counted": 1,
+    }

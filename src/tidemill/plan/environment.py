@@ -45,7 +45,7 @@ from tidemill.tables.namespaces import Namespaces
 class Job:
     """One streaming query: the sinks of an INSERT or a STATEMENT SET, or the rows of a SELECT."""
 
-    roots: tuple[nodes.Sink | nodes.Collect, ...]
+    roots: tuple[nodes.Root, ...]
     modes: tuple[Modes, ...]
     settings: Mapping[str, object]
     """Typed values of the honoured keys that were set."""
@@ -461,13 +461,13 @@ class Environment:
         self.settings[resolved.key] = resolved.value
         self.texts[key] = value
 
-    def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
-        settled: list[nodes.Sink | nodes.Collect] = []
+    def _job(self, roots: tuple[nodes.Root, ...], span: Span) -> Job:
+        settled: list[nodes.Root] = []
         modes = []
         materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
         for root in roots:
             end, emitted = infer_modes(root, span, materialize)
-            assert isinstance(end, nodes.Sink | nodes.Collect)
+            assert isinstance(end, nodes.Root)
             settled.append(end)
             modes.append(emitted)
             if isinstance(end, nodes.Sink):

@@ -69,10 +69,10 @@ class Lowering:
     max_rows_per_batch: int | None
     counter: Callable[[str], Count]
     """A place to count losses, per table."""
+    reads: Sequence[Read]
+    """The Kafka tables of the job; they are the same for all its roots."""
     exactly_once: str | None = None
     """The job's id, if it writes exactly once."""
-    reads: Sequence[Read] = ()
-    """The Kafka tables of the job; they are the same for all its roots."""
 
     def lower(self, node: nodes.Node) -> DataFrame:
         match node:
@@ -87,6 +87,8 @@ class Lowering:
                 below = self.lower(node.input)
                 kind = [KIND_COLUMN] if KIND_COLUMN in below.columns else []
                 return below.select(*expressions, *kind)
+            case nodes.WatermarkAssigner():
+                return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
                 return self.lower(node.input).where(to_sql(node.condition))
             case nodes.DropUpdateBefore():
