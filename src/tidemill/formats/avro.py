@@ -97,16 +97,19 @@ class Rows:
         """`read` takes records that are not null, and gives columns in the table's order."""
         result = Decoded([])
         parts: list[list[Any]] = [[pa.array([], arrow) for arrow in self._arrows]]
-        records: list[Any] = []
+        # For each chunk where it starts, how long it is, and which of its records gave rows; None: all did.
+        kept: list[tuple[int, int, Any]] = []
         for start in range(0, len(values), CHUNK):
             chunk = values.slice(start, CHUNK)
-            numbers = pa.array(range(start, start + len(chunk)), pa.int32())
+            length, numbers = len(chunk), None
             if chunk.null_count:
                 count = result.dropped.get(NULL_VALUE, 0)
                 result.dropped[NULL_VALUE] = count + chunk.null_count
-                numbers, chunk = numbers.filter(chunk.is_valid()), chunk.drop_null()
+                numbers = _numbers(start, length).filter(chunk.is_valid())
+                chunk = chunk.drop_null()
             columns, bad = read(chunk)
             if bad:
+                numbers = _numbers(start, length) if numbers is None else numbers
                 for row in sorted(bad):
                     malformed = bad[row]
                     index = numbers[row].as_py()
@@ -114,12 +117,18 @@ class Rows:
                 good = pa.array([row not in bad for row in range(len(chunk))], pa.bool_())
                 columns, numbers = [c.filter(good) for c in columns], numbers.filter(good)
             parts.append(columns)
-            records.append(numbers)
+            kept.append((start, length, numbers))
         columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
         result.columns = [columns[i] for i in self._order]
         if result.bad or result.dropped:
-            result.records = pa.concat_arrays(records)
+            result.records = pa.concat_arrays(
+                [_numbers(start, length) if rows is None else rows for start, length, rows in kept]
+            )
         return result
+
+
+def _numbers(start: int, length: int) -> Any:
+    return pa.array(range(start, start + length), pa.int32())
 
 
 class AvroEncoder:

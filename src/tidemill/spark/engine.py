@@ -136,12 +136,19 @@ def _launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     settings["spark.jars"] = ",".join(filter(None, jars))
     log_config = Path(__file__).with_name("log4j2.properties").as_uri()
     # Quoted: the path may hold spaces.
-    options = f'-Dlog4j2.configurationFile={log_config} "-Dtidemill.log={log_file()}"'
-    extra = conf.pop("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{options} {extra}".strip()
+    options = f'-Dlog4j2.configurationFile={log_config} "-Dtidemill.log={log_file()}" {_ARROW}'
+    for key, given in (
+        ("spark.driver.extraJavaOptions", options),
+        ("spark.executor.extraJavaOptions", _ARROW),
+    ):
+        settings[key] = f"{given} {conf.pop(key, '')}".strip()
     # The JVM asks Python for data sources before it asks the kernel: it must ask this Python.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return settings | conf
+
+
+# Arrow checks the bounds of every access, and for null before every get; who reads and writes here has done both.
+_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 
 def _check_master(master: str) -> None:
