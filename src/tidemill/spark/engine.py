@@ -137,11 +137,11 @@ def _launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     log_config = Path(__file__).with_name("log4j2.properties").as_uri()
     # Quoted: the path may hold spaces.
     options = f'-Dlog4j2.configurationFile={log_config} "-Dtidemill.log={log_file()}" {_ARROW}'
-    for key, given in (
+    for key, ours in (
         ("spark.driver.extraJavaOptions", options),
         ("spark.executor.extraJavaOptions", _ARROW),
     ):
-        settings[key] = f"{given} {conf.pop(key, '')}".strip()
+        settings[key] = f"{ours} {conf.pop(key, '')}".strip()
     # The JVM asks Python for data sources before it asks the kernel: it must ask this Python.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return settings | conf
