@@ -21,12 +21,13 @@ from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.constraints import Constraints, TopicChoice
 from tidemill.spark.expressions import column_name
-from tidemill.spark.faults import RecordFault, reported
+from tidemill.spark.faults import reported
 from tidemill.spark.lower import with_kind
 from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.source import Count
-from tidemill.tables.catalog import Metadata, Table
+from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
@@ -64,14 +65,13 @@ class Encode:
     value: Encoding
     key: Encoding | None
     kept: tuple[str, ...]
-    required: tuple[tuple[str, str], ...]
-    """Columns that are NOT NULL, with their names in the script."""
+    constraints: Constraints
     deletes: bool
     """Whether a row that is gone is a record without a value."""
     changes: bool
     """Whether the value's format tells the rows' kinds."""
-    dropped: Count | None = field(hash=False, compare=False)
-    """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
+    topics: TopicChoice | None = None
+    """Where rows say their topic: what they may say."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -105,23 +105,10 @@ class Encode:
             return encoder.encode([batch.column(c) for c in side.columns], *kinds)
 
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""
-        import pyarrow.compute as pc
-
-        for column, name in self.required:
-            if not batch.column(column).null_count:
-                continue
-            if self.dropped is None:
-                raise RecordFault(
-                    "RUN-011",
-                    f"Column '{name}' is NOT NULL, however, a null value is being written into it"
-                    f" (table '{self.table}')",
-                    f"filter such rows out: WHERE {name} IS NOT NULL, or SET"
-                    " 'table.exec.sink.not-null-enforcer' = 'DROP'",
-                )
-            self.dropped(f"NULL in {name}", batch.column(column).null_count)
-            batch = batch.filter(pc.is_valid(batch.column(column)))
-        return batch
+        """The batch with every constraint of the table kept."""
+        if self.topics is not None:
+            self.topics.check(batch.column("topic"))
+        return self.constraints.enforce(batch)
 
 
 def kafka_records(
@@ -166,12 +153,14 @@ def kafka_records(
         ),
     )
     names = tuple(name for name, _ in kept)
-    required = tuple(
-        (place[c.name], c.name)
-        for c in schema.writable
-        if not c.type.nullable and not isinstance(c, Metadata)
+    constraints = Constraints(
+        table.name,
+        tuple((place[c.name], Field(c.name, c.type)) for c in schema.physical),
+        sink.enforcement,
+        dropped,
     )
-    encode = Encode(table.name, value, key, names, required, deletes, changes, dropped)
+    topics = TopicChoice.of(table.name, connector) if "topic" in names else None
+    encode = Encode(table.name, value, key, names, constraints, deletes, changes, topics)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),

@@ -48,6 +48,8 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
 
 Count = Callable[[str, int], None]
 
+KEY_LOSS = "{} as key"
+"""What is said of a record that is left out because of its key, out of what a format says of values."""
 SKIPPED = "bad record"
 DEAD_LETTER = "bad record, in the dead-letter topic"
 
@@ -93,7 +95,15 @@ def topics_spec(connector: TopicTable) -> dict[str, Any]:
         if connector.topics
         else {"topicPattern": connector.topic_pattern}
     )
-    return {"properties": dict(connector.properties), **topics}
+    properties = dict(connector.properties)
+    if _RESET in properties:
+        properties[_RESET] = properties[
+            _RESET
+        ].lower()  # Flink takes it in any case, the kernel as it is
+    return {"properties": properties, **topics}
+
+
+_RESET = "auto.offset.reset"
 
 
 def _position(position: Any) -> dict[str, Any]:
@@ -203,7 +213,7 @@ class Decode:
             else:
                 key = self._read(key_reader, batch.column("key"))
                 bad = [(found, key_reader.side) for found in key.bad] + bad
-                self._count(key)
+                self._count(key, KEY_LOSS)
                 columns, origin = _cross(key, value, batch.num_rows)
             kinds = [columns.pop()] if self.has_kinds else []
             if bad:
@@ -220,10 +230,10 @@ class Decode:
         with reported(self.table):
             return reader.read(values)
 
-    def _count(self, decoded: Decoded) -> None:
+    def _count(self, decoded: Decoded, form: str = "{}") -> None:
         for name, number in decoded.dropped.items():
             if number:
-                self.count(name, number)
+                self.count(form.format(name), number)
 
     def _judge(
         self, bad: Sequence[tuple[BadRecord, Side]], batch: pa.RecordBatch, columns: Sequence[Any]
