@@ -595,6 +595,32 @@ def _compile(script: ast.Script, environment: Environment) -> list[Job | Text]:
     return found
 
 
+def place_of(job: Job, name: str) -> str:
+    """Where below its root a job keeps its checkpoint; `name` is the script's, which the job may not like."""
+    return f"{job.settings.get('pipeline.name') or name}/{job.target}"
+
+
+def shared_place(place: str, span: Span) -> ScriptError:
+    return script_error(
+        "PLAN-063",
+        f"two jobs of this script would share the checkpoint '{place}'",
+        span,
+        "SET another 'pipeline.name' before the second INSERT, or put both into one STATEMENT SET",
+    )
+
+
+def check_places(jobs: Iterable[Job], name: str) -> list[Diagnostic]:
+    """Jobs that would share a checkpoint in the directory that the script itself names."""
+    taken: set[str] = set()
+    found: list[Diagnostic] = []
+    for job in jobs:
+        place = place_of(job, name)
+        if job.settings.get("execution.checkpointing.dir"):
+            found += shared_place(place, job.span).diagnostics if place in taken else ()
+            taken.add(place)
+    return found
+
+
 def require_runnable(answers: Iterable[Job | Text]) -> None:
     """Refuse jobs that cannot be executed yet, all of them at once, before any is started."""
     missing = [d for answer in answers if isinstance(answer, Job) for d in answer.not_runnable]
