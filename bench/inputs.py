@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
+import pyarrow as pa
 from confluent_kafka import Producer
 
+from tidemill import types as t
 from tidemill.broker import topics
+from tidemill.formats import format_module
 
 USERS = 200_000
 PARTITIONS = 2
@@ -47,6 +50,37 @@ def lines(bootstrap: str, topic: str, rows: int) -> None:
     )
 
 
+def binaries(bootstrap: str, topic: str, rows: int) -> None:
+    """The rows of `lines` as Avro writes them, in about 115 bytes."""
+    dice = random.Random(42)
+    encoder = format_module("avro").encoder(
+        (
+            t.Field("user_id", t.BIGINT),
+            t.Field("item", t.STRING),
+            t.Field("amount", t.DOUBLE),
+            t.Field("region", t.STRING),
+            t.Field("n", t.INT),
+            t.Field("note", t.STRING),
+        ),
+        {},
+    )
+
+    def documents() -> Iterator[bytes]:
+        for start in range(0, rows, 10_000):
+            numbers = range(start, min(rows, start + 10_000))
+            columns = [
+                pa.array([dice.randrange(USERS) for _ in numbers], pa.int64()),
+                pa.array([f"item-{i % 999_983:06}" for i in numbers]),
+                pa.array([i % 997 + i % 100 / 100 for i in numbers]),
+                pa.array([f"region-{i % 37:02}" for i in numbers]),
+                pa.array([i % 11 for i in numbers], pa.int32()),
+                pa.array([f"{i:074x}" for i in numbers]),
+            ]
+            yield from encoder.encode(columns).to_pylist()
+
+    _fill(bootstrap, topic, documents())
+
+
 def _order(dice: random.Random, i: int) -> bytes:
     return (
         b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
@@ -80,4 +114,5 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "orders": orders,
     "changes": changes,
     "lines": lines,
+    "binaries": binaries,
 }

@@ -1,4 +1,5 @@
-"""Rows per second of Kafka → decode → blackhole and of GROUP BY, as ratios to a raw read of the same topic.
+"""Rows per second of Kafka → decode → blackhole, of GROUP BY, as ratios to a raw read of the same topic; of writing
+exactly once, as a ratio to writing at least once; and the memory of Python's workers.
 
     python bench/run.py [--rows 3000000] [--rounds 3]
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import statistics
 import tempfile
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Any
 
 import inputs
 from tidemill import Session
-from tidemill.broker import start
+from tidemill.broker import start, topics
 from tidemill.spark.source import topics_spec
 from tidemill.tables.catalog import Table
 
@@ -30,6 +32,9 @@ SCRIPT = """
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = '${BOOTSTRAP}',
   'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = 'json');
+CREATE TABLE copies (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
+  'connector' = 'kafka', 'topic' = 'copies', 'properties.bootstrap.servers' = '${BOOTSTRAP}', 'format' = 'json');
+CREATE TABLE sure_copies WITH ('sink.delivery-guarantee' = 'exactly-once') LIKE copies (OVERWRITING OPTIONS);
 CREATE TABLE hole (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH ('connector' = 'blackhole');
 CREATE TABLE totals (user_id BIGINT, c BIGINT, amount DOUBLE) WITH ('connector' = 'blackhole');
 """
@@ -39,8 +44,16 @@ WORKLOADS = {
     f"GROUP BY, {KEYS:,} keys": (
         "INSERT INTO totals SELECT user_id, COUNT(*), SUM(amount) FROM orders GROUP BY user_id"
     ),
+    "copy, at least once": "INSERT INTO copies SELECT * FROM orders",
+    "copy, exactly once": "INSERT INTO sure_copies SELECT * FROM orders",
 }
-TARGETS = {"decode": 0.25, f"GROUP BY, {KEYS:,} keys": 0.1}
+# A workload's ratio to another, and the least that it should be.
+TARGETS = {
+    "decode": ("raw read", 0.25),
+    f"GROUP BY, {KEYS:,} keys": ("raw read", 0.1),
+    "copy, exactly once": ("copy, at least once", 0.85),
+}
+WORKER_MEGABYTES = 400
 
 
 def raw_read(session: Session) -> Any:
@@ -80,11 +93,14 @@ def main() -> None:
         try:
             print(f"filling a topic with {chosen.rows:,} rows …", flush=True)
             inputs.orders(broker.bootstrap, "orders", chosen.rows)
+            topics.create(broker.bootstrap, "copies", inputs.PARTITIONS, {})
             with Session(variables={"BOOTSTRAP": broker.bootstrap}) as session:
                 session.execute(SCRIPT)
                 rates: dict[str, list[float]] = {name: [] for name in WORKLOADS}
                 for turn in range(chosen.rounds + 1):
                     for name, statement in WORKLOADS.items():
+                        fresh = tempfile.mkdtemp(dir=place)
+                        session.execute(f"SET 'execution.checkpointing.dir' = '{fresh}'")
                         query = (
                             raw_read(session)
                             if statement is None
@@ -93,18 +109,33 @@ def main() -> None:
                         found = rate(query)
                         if turn:  # the first round warms the JVM up
                             rates[name].append(found)
+                memory = worker_megabytes()
         finally:
             broker.stop()
     medians = {name: statistics.median(found) for name, found in rates.items()}
-    raw = medians["raw read"]
     print(
         f"\n{chosen.rows:,} rows, {chosen.rounds} rounds, {platform.machine()}, batches of {BATCH:,} rows\n"
     )
     print(f"{'workload':28} {'rows/s':>12} {'ratio':>7} {'wanted':>7}   spread")
     for name, median in medians.items():
-        wanted = f"{TARGETS[name]:.2f}" if name in TARGETS else ""
+        beside, least = TARGETS.get(name, ("raw read", None))
+        wanted = f"{least:.2f}" if least is not None else ""
         spread = f"{min(rates[name]):,.0f} … {max(rates[name]):,.0f}"
-        print(f"{name:28} {median:12,.0f} {median / raw:7.2f} {wanted:>7}   {spread}")
+        print(f"{name:28} {median:12,.0f} {median / medians[beside]:7.2f} {wanted:>7}   {spread}")
+    print(f"\nmost memory of a Python worker: {memory:,.0f} MB, wanted under {WORKER_MEGABYTES}")
+
+
+def worker_megabytes() -> float:
+    """The most that any Python worker of this machine's Spark has had in memory."""
+    peaks = [0.0]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                status = (process / "status").read_text()
+                peaks += [int(kb) / 1024 for kb in re.findall(r"VmHWM:\s+(\d+) kB", status)]
+        except OSError:
+            continue  # it has just ended
+    return max(peaks)
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ class Session:
 
         `name` may have its database and catalog in front.
         """
-        from tidemill.spark.lower import Lowering, with_kind
+        from tidemill.spark.lower import Lowering, reads_of, with_kind
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
         from tidemill.spark.user_functions import register
 
@@ -240,7 +240,8 @@ class Session:
         require_runnable([answer])
         register(self.spark, answer.functions)
         root, modes = answer.roots[0], answer.modes[0]
-        lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, lambda table: lambda what, n: None)
+        uncounted = lambda table: lambda what, number: None  # noqa: E731
+        lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, uncounted, reads_of([root]))
         frame = with_kind(lowering.lower(root.input))
         return frame.toDF(*(c.name for c in root.input.columns), "_kind")
 

@@ -141,7 +141,7 @@ class Bench:
     def _rows(self, job: Job) -> list[list[str]]:
         """The rows of a query, value by value as JSON text, without a stream."""
         from tidemill.spark.lower import Lowering
-        from tidemill.spark.sink import rendered
+        from tidemill.spark.printing import rendered
         from tidemill.spark.source import Scanning, decoding_of
 
         spark, block = self.spark, self._block()

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tidemill.errors import Source, TidemillError
 from tidemill.plan import nodes, runnable
 from tidemill.plan.environment import Environment, Job, compile_script
@@ -47,8 +45,6 @@ ONLY_WHEN_RUN = {
 
 # Calls that say of a script that it is wrong or too much: they belong to the planner.
 PLANNERS = {"not_yet", "script_error", "ScriptError"}
-# Where a start refuses a script all the same. Nothing may be added.
-KNOWN = {("runner.py", "not_yet")}
 
 
 def calls(path: Path) -> Iterator[str]:
@@ -58,8 +54,7 @@ def calls(path: Path) -> Iterator[str]:
 
 
 def test_what_is_wrong_with_a_script_is_told_by_the_planner() -> None:
-    found = {(p.name, name) for p in STARTING for name in calls(p) if name in PLANNERS}
-    assert found <= KNOWN
+    assert not {(p.name, name) for p in STARTING for name in calls(p) if name in PLANNERS}
 
 
 def test_what_stops_a_job_cannot_be_known_before() -> None:
@@ -76,10 +71,6 @@ def lowered() -> set[str]:
     tree = ast.parse((PACKAGE / "spark" / "lower.py").read_text(encoding="utf-8"))
     patterns = (p for p in ast.walk(tree) if isinstance(p, ast.MatchClass))
     return {p.cls.attr for p in patterns if isinstance(p.cls, ast.Attribute)}
-
-
-# What a plan of a runnable job may hold and lowering does not know. Nothing may be added.
-HOLES = {"WatermarkAssigner"}
 
 
 def scripts() -> list[tuple[str, str]]:
@@ -105,7 +96,7 @@ def test_every_job_that_may_run_can_be_lowered() -> None:
                 continue
             jobs += 1
             found = {type(node).__name__ for root in job.roots for node in nodes.walk(root)}
-            assert found <= known | HOLES, name
+            assert found <= known, name
     assert jobs > 250
 
 
@@ -125,20 +116,5 @@ def test_every_node_can_be_lowered_or_is_called_not_yet_runnable() -> None:
         if kind.__subclasses__() or kind.__module__.partition(".")[0] != "tidemill":
             continue
         name = kind.__name__
-        is_known = name in lowered() | HOLES | CONDITIONAL | {"Sink", "Collect"}
+        is_known = name in lowered() | CONDITIONAL | {"Sink", "Collect"}
         assert is_known or issubclass(kind, refused), name
-
-
-WATERMARKED = "CREATE TABLE t (id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');"
-
-
-@pytest.mark.parametrize("hole", sorted(HOLES))
-def test_the_holes_are_still_there(hole: str) -> None:
-    """When this fails, the hole has been filled: take it out of the list."""
-    (job,) = compile_script(
-        parse_script(Source("t.sql", WATERMARKED + "SELECT ts FROM t"), {}), Environment()
-    )
-    assert isinstance(job, Job)
-    assert not job.not_runnable
-    assert hole in {type(n).__name__ for n in nodes.walk(job.roots[0])}
-    assert hole not in lowered()

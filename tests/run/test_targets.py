@@ -11,7 +11,7 @@ import pytest
 
 from tidemill.errors import JobError, Source
 from tidemill.plan.environment import Environment, Job, compile_script
-from tidemill.spark import runner
+from tidemill.spark.preflight import Targets, check_tables
 from tidemill.sql import parse_script
 
 
@@ -50,7 +50,7 @@ UPSERT = (
 )
 
 
-def targets(broker: Broker, table: str = PLAIN, more: str = "") -> runner.Targets:
+def targets(broker: Broker, table: str = PLAIN, more: str = "") -> Targets:
     options = f"'topic' = 'out', 'properties.bootstrap.servers' = 'b:1'{more and ', '}{more}"
     text = (
         "CREATE TABLE s (id INT) WITH ('connector' = 'datagen');"
@@ -60,7 +60,7 @@ def targets(broker: Broker, table: str = PLAIN, more: str = "") -> runner.Target
     assert isinstance(job, Job)
     kernel = SimpleNamespace(tidemill=SimpleNamespace(kafka=SimpleNamespace(Admin=broker)))
     spark: Any = SimpleNamespace(_jvm=SimpleNamespace(io=kernel))
-    return runner.check_tables(spark, job)
+    return check_tables(spark, job)
 
 
 def test_a_topic_that_is_there_is_not_worth_a_word() -> None:

@@ -48,6 +48,7 @@ class World:
     checkpoint: Path
     rows: list[tuple[str, Any]] = field(default_factory=list)
     losses: dict[str, int] = field(default_factory=dict)
+    reports: list[Any] = field(default_factory=list)
 
     def create(self, *records: Any, hint: str = "t", partitions: int = 1) -> str:
         name = self.topic(hint)
@@ -104,6 +105,7 @@ class World:
                     continue
                 finish(job)
                 self.losses.update(job.losses())
+                self.reports += job.reports()
 
     def values(self, topic: str) -> list[Any]:
         found = consume(self.broker.bootstrap, topic)

@@ -252,9 +252,8 @@ class _Watch:
             total = (
                 " + ".join(f"{n:,} from {t}" for t, n in sorted(progress.rows_in.items())) or "0"
             )
-            out = progress.rows_out + job.printed.rows
             batches = f"{progress.batches} batch{'es' * (progress.batches != 1)}"
-            say(f"{end}: {job.name}: rows in {total}, rows out {out:,}, {batches}")
+            say(f"{end}: {job.name}: rows in {total}, rows out {progress.rows_out:,}, {batches}")
             for what, number in sorted(job.losses().items()):
                 say(f"  dropped: {what}: {number:,}")
 

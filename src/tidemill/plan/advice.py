@@ -61,7 +61,7 @@ class _Plan:
     """One sink (or SELECT) of a job."""
 
     job: Job
-    root: nodes.Sink | nodes.Collect
+    root: nodes.Root
     modes: Modes
 
     @property

@@ -51,7 +51,7 @@ from tidemill.tables.namespaces import Namespaces
 class Job:
     """One streaming query: the sinks of an INSERT or a STATEMENT SET, or the rows of a SELECT."""
 
-    roots: tuple[nodes.Sink | nodes.Collect, ...]
+    roots: tuple[nodes.Root, ...]
     modes: tuple[Modes, ...]
     settings: Mapping[str, object]
     """Typed values of the honoured keys that were set."""
@@ -70,9 +70,12 @@ class Job:
 
     @property
     def sources(self) -> list[Table]:
-        """The tables that the job reads, once for every scan."""
-        touched = (n for root in self.roots for n in nodes.walk(root))
-        return [n.table for n in touched if isinstance(n, nodes.Scan)]
+        """The tables that the job reads. One with other options, by a hint, is another table."""
+        distinct: list[Table] = []
+        for node in (n for root in self.roots for n in nodes.walk(root)):
+            if isinstance(node, nodes.Scan) and node.table not in distinct:
+                distinct.append(node.table)
+        return distinct
 
     @property
     def sinks(self) -> list[Table]:
@@ -466,13 +469,13 @@ class Environment:
         self.settings[resolved.key] = resolved.value
         self.texts[key] = value
 
-    def _job(self, roots: tuple[nodes.Sink | nodes.Collect, ...], span: Span) -> Job:
-        settled: list[nodes.Sink | nodes.Collect] = []
+    def _job(self, roots: tuple[nodes.Root, ...], span: Span) -> Job:
+        settled: list[nodes.Root] = []
         modes = []
         materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
         for root in roots:
             end, emitted = infer_modes(root, span, materialize)
-            assert isinstance(end, nodes.Sink | nodes.Collect)
+            assert isinstance(end, nodes.Root)
             settled.append(end)
             modes.append(emitted)
             if isinstance(end, nodes.Sink):

@@ -26,9 +26,7 @@ class Modes:
         return self.emitted[id(node)]
 
 
-def infer_modes(
-    root: nodes.Sink | nodes.Collect, span: Span, materialize: str = "AUTO"
-) -> tuple[Node, Modes]:
+def infer_modes(root: nodes.Root, span: Span, materialize: str = "AUTO") -> tuple[Node, Modes]:
     """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize). `materialize` is
     the setting table.exec.sink.upsert-materialize."""
     _check(root, span)
@@ -86,7 +84,7 @@ def _producer(node: Node) -> Node:
 # --- updates -------------------------------------------------------------------------------------
 
 
-def _wanted(root: nodes.Sink | nodes.Collect) -> tuple[Updates, ...]:
+def _wanted(root: nodes.Root) -> tuple[Updates, ...]:
     if isinstance(root, nodes.Collect):
         return root.wants
     if RowKind.UPDATE_BEFORE in root.accepts:

@@ -1,11 +1,10 @@
 """Plans as DataFrames. In: a plan with its modes. Out: a streaming DataFrame whose columns are c0, c1, … and, where the
-stream is not insert-only, `_kind`. Law: a node that does not read the kind passes it on."""
+stream is not insert-only, `_kind`. Law: a node that does not read the kind passes it on; a job reads a table once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -19,6 +18,48 @@ from tidemill.spark.operators import group_aggregate
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable
+from tidemill.tables.catalog import Table
+from tidemill.tables.kafka import TopicTable
+
+
+@dataclass
+class Read:
+    """A Kafka table that a job reads, once, however many of its queries scan it."""
+
+    table: Table
+    names: tuple[str, ...]
+    """The columns that any of them wants."""
+    scans: int
+    frame: DataFrame | None = None
+    """Where it has been lowered already."""
+
+
+def reads_of(roots: Iterable[nodes.Node]) -> list[Read]:
+    reads: list[Read] = []
+    for node in (n for root in roots for n in nodes.walk(root)):
+        if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
+            continue
+        read = next((r for r in reads if r.table == node.table), None)
+        if read is None:
+            reads.append(Read(node.table, node.names, 1))
+        else:
+            read.names = tuple(dict.fromkeys(read.names + node.names))
+            read.scans += 1
+    return reads
+
+
+def _shared(rows: DataFrame) -> DataFrame:
+    """The same rows behind an exchange, which Spark runs once for all who read it.
+
+    Every task's rows go to one reader, in their order. The optimizer must not move a query's filters or its choice of
+    columns below the exchange, or each query would have an exchange of its own. Filters do not pass one that depends on
+    the partition, though it is always true; columns stay that the exchange itself mentions, though it never looks.
+    """
+    readers = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    mentioned = " OR ".join(f"isnull({name})" for name in rows.columns)
+    task = "spark_partition_id()"
+    reader = f"IF({task} >= 0, pmod({task}, {readers}), CAST({mentioned} AS INT))"
+    return rows.repartitionById(readers, f.expr(reader)).where(f"{task} >= 0")
 
 
 @dataclass(frozen=True)
@@ -28,10 +69,10 @@ class Lowering:
     max_rows_per_batch: int | None
     counter: Callable[[str], Count]
     """A place to count losses, per table."""
+    reads: Sequence[Read]
+    """The Kafka tables of the job; they are the same for all its roots."""
     exactly_once: str | None = None
     """The job's id, if it writes exactly once."""
-    scans: Iterator[int] = field(default_factory=count)
-    """Numbers the scans of the job; it is the same for all its roots."""
 
     def lower(self, node: nodes.Node) -> DataFrame:
         match node:
@@ -46,6 +87,8 @@ class Lowering:
                 below = self.lower(node.input)
                 kind = [KIND_COLUMN] if KIND_COLUMN in below.columns else []
                 return below.select(*expressions, *kind)
+            case nodes.WatermarkAssigner():
+                return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
                 return self.lower(node.input).where(to_sql(node.condition))
             case nodes.DropUpdateBefore():
@@ -61,10 +104,18 @@ class Lowering:
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
             return read_datagen(self.spark, node)
-        number = next(self.scans)
-        writer = (self.exactly_once, number) if self.exactly_once is not None else None
-        counted = self.counter(node.table.name)
-        return read_kafka(self.spark, node, Scanning(counted, self.max_rows_per_batch, writer))
+        number, read = next((i, r) for i, r in enumerate(self.reads) if r.table == node.table)
+        if read.frame is None:
+            writer = (self.exactly_once, number) if self.exactly_once is not None else None
+            scanning = Scanning(self.counter(read.table.name), self.max_rows_per_batch, writer)
+            rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
+            read.frame = rows if read.scans == 1 else _shared(rows)
+        if read.names == node.names:
+            return read.frame
+        kind = [KIND_COLUMN] if KIND_COLUMN in read.frame.columns else []
+        places = (column_name(read.names.index(name)) for name in node.names)
+        picked = [f.col(place).alias(column_name(i)) for i, place in enumerate(places)]
+        return read.frame.select(*picked, *kind)
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""

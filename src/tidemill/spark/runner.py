@@ -10,50 +10,46 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidemill.changelog import RowKind
 from tidemill.errors import Diagnostic, JobError, job_error, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
-from tidemill.plan.scope import not_yet
 from tidemill.plan.user_functions import python_path
 from tidemill.spark.faults import diagnose, is_passing
-from tidemill.spark.lower import Lowering
+from tidemill.spark.lower import Lowering, reads_of
 from tidemill.spark.partitioner import Partitioner, load_partitioner
+from tidemill.spark.preflight import CONNECT_TIMEOUT_MS, Targets, check_tables, kafka_sources
+from tidemill.spark.printing import Printer, printers, register_printer, taker_of
 from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import (
     kafka_records,
-    kafka_sink_spec,
-    rendered,
+    printed_records,
+    sink_spec,
+    swallowed_records,
     transactional_id_prefix,
 )
-from tidemill.spark.source import topics_spec
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
-from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
-CONNECT_TIMEOUT_MS = 8_000
 _FACTS = "tidemill.json"
 _NEW_FACTS = "tidemill.json.new"
 
@@ -82,24 +78,15 @@ class _Counter:
 
 
 @dataclass
-class Printed:
-    """Rows that a job has printed; Spark does not count them."""
-
-    rows: int = 0
-
-    def add(self, number: int) -> None:
-        self.rows += number
-
-
-@dataclass
 class RunningJob:
     job: Job
+    id: str
+    """Tells it from every other job, in all its runs."""
     name: str
     query: StreamingQuery
     checkpoint: str
     kafka_sources: int
     dropped: Any
-    printed: Printed
     spark: SparkSession
     begin: Callable[[], StreamingQuery]
     """Starts the query anew, from its checkpoint."""
@@ -118,7 +105,10 @@ class RunningJob:
         if self.query.isActive:
             return True
         self._recover()
-        return bool(self.query.isActive) or self.recovery.is_waiting
+        lives = bool(self.query.isActive) or self.recovery.is_waiting
+        if not lives:
+            printers(self.spark).remove(self.id)
+        return lives
 
     def _recover(self) -> None:
         error = None if self._is_stopped else self.query.exception()
@@ -215,137 +205,6 @@ def _first_line(text: str) -> str:
     return lines[0] if lines else "no reason given"
 
 
-# --- before a job starts -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What was found out of the topics that a job writes to."""
-
-    notices: list[str]
-    partitions: Mapping[str, Mapping[str, int]]
-    """By table and topic; a topic that is not there yet is not named."""
-
-
-def check_tables(spark: SparkSession, job: Job) -> Targets:
-    """Reach the brokers and find the topics, so that a slip is told before anything runs."""
-    admin = spark._jvm.io.tidemill.kafka.Admin
-    seen: set[tuple[str, tuple[str, ...], str | None]] = set()
-    # Sources first: a topic that is written as well must exist all the same.
-    for table in _kafka_sources(job):
-        connector = table.connector
-        assert isinstance(connector, TopicTable)
-        key = (connector.bootstrap_servers, connector.topics, connector.topic_pattern)
-        if key in seen:
-            continue
-        seen.add(key)
-        found = _ask(admin.describeTopics, topics_spec(connector), table)
-        missing = found["missing"]
-        if missing or not found["topics"]:
-            what = (
-                f"topic '{missing[0]}'"
-                if missing
-                else f"a topic that matches '{connector.topic_pattern}'"
-            )
-            raise job_error(
-                "RUN-002",
-                f"{what} of table '{table.name}' does not exist at {connector.bootstrap_servers}",
-                f"create it: tidemill topic create {missing[0] if missing else 'NAME'}"
-                f" --bootstrap {connector.bootstrap_servers}",
-                table.span,
-            )
-    _check_dead_letters(admin, _kafka_sources(job))
-    told: list[str] = []
-    partitions: dict[str, Mapping[str, int]] = {}
-    targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
-    for table in targets.values():
-        said, partitions[table.name] = _check_target(admin, table)
-        told += said
-    return Targets(told, partitions)
-
-
-def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) -> dict[str, Any]:
-    try:
-        return dict(json.loads(question(json.dumps(spec), CONNECT_TIMEOUT_MS)))
-    except Exception as error:
-        known = diagnose(str(error), table.name, table.span)
-        if known is None:
-            raise
-        raise known from None
-
-
-def _check_dead_letters(admin: Any, tables: Sequence[Table]) -> None:
-    """A topic for dead letters must be there before the first one comes, perhaps in the middle of a night."""
-    for table in tables:
-        connector = table.connector
-        assert isinstance(connector, TopicTable)
-        topic = connector.reading.dead_letter_topic
-        if topic is None:
-            continue
-        spec = {"properties": dict(connector.properties), "topics": [topic]}
-        found = _ask(admin.describeTopics, spec, table)
-        if found["missing"]:
-            raise job_error(
-                "RUN-002",
-                f"topic '{topic}' for dead letters of table '{table.name}' does not exist at"
-                f" {connector.bootstrap_servers}",
-                f"create it: tidemill topic create {topic} --bootstrap {connector.bootstrap_servers}",
-                table.span,
-            )
-
-
-def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int]]:
-    """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
-    connector = table.connector
-    assert isinstance(connector, TopicTable)
-    found = _ask(admin.describeTargets, topics_spec(connector), table)
-    told = []
-    if isinstance(connector, UpsertKafkaTable):
-        told += [
-            f"topic '{topic}' of upsert table '{table.name}' is not compacted: set its cleanup.policy to compact,"
-            " or old changes pile up and expire"
-            for topic in found["topics"]
-            if topic not in found["compacted"]
-        ]
-    properties = dict(connector.properties)
-    for topic in found["missing"]:
-        shape = connector.new_topic
-        if shape is not None:
-            policy = shape.cleanup_policy
-            wanted = {
-                "partitions": shape.partitions,
-                "replicas": shape.replication_factor,
-                "configs": {"cleanup.policy": policy} if policy else {},
-            }
-            spec = {"properties": properties, "topics": {topic: wanted}}
-            _ask(lambda text, _: str(admin.createTopics(text)), spec, table)
-            told.append(f"topic '{topic}' of table '{table.name}' created")
-            if shape.partitions is not None:
-                found["topics"][topic] = shape.partitions
-            continue
-        refused = properties.get("allow.auto.create.topics", "").lower() == "false"
-        if refused or found["createsTopics"] is False:
-            compact = " --config cleanup.policy=compact"
-            raise job_error(
-                "RUN-002",
-                f"topic '{topic}' of table '{table.name}' does not exist at {connector.bootstrap_servers}"
-                + ("" if refused else ", and the broker does not create topics by itself"),
-                f"create it: tidemill topic create {topic}"
-                f"{compact if isinstance(connector, UpsertKafkaTable) else ''}"
-                f" --bootstrap {connector.bootstrap_servers},"
-                " or let the job do it: 'sink.create-topic.partitions' = '…'",
-                table.span,
-            )
-        told.append(
-            f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
-        )
-    return told, found["topics"]
-
-
-def _kafka_sources(job: Job) -> list[Table]:
-    return [t for t in job.sources if isinstance(t.connector, TopicTable)]
-
-
 # --- starting ------------------------------------------------------------------------------------
 
 
@@ -383,24 +242,25 @@ class Runner:
             for t in job.sinks
         )
 
-        printed = Printed()
+        job_id = self._settle(job, checkpoint)
 
         def begin() -> StreamingQuery:
             # Every time: the settings of the session are those of the job that was started last.
-            job_id = self._configure(job, checkpoint)
+            self._configure(job)
             self._end_transactions(job, job_id)
             lowering = Lowering(
                 self.spark,
                 job.modes[0],
                 max_rows,
                 lambda table: _Counter(table, dropped),
+                reads_of(job.roots),
                 job_id if exactly_once else None,
             )
             frames = [
                 replace(lowering, modes=modes).lower(root.input)
                 for root, modes in zip(job.roots, job.modes, strict=True)
             ]
-            writer = self._writer(job, job_id, targets, frames, printed, dropped)
+            writer = self._writer(job, job_id, targets, frames, dropped)
             writer = writer.queryName(label)
             writer = writer.option("checkpointLocation", checkpoint)
             if ends_by_itself(job, self.bounded):
@@ -426,12 +286,12 @@ class Runner:
         )
         return RunningJob(
             job,
+            job_id,
             label,
             begin(),
             checkpoint,
-            len(_kafka_sources(job)),
+            len(kafka_sources(job)),
             dropped,
-            printed,
             self.spark,
             begin,
             recovery,
@@ -467,9 +327,9 @@ class Runner:
             root = Path(root).resolve().as_uri()
         return f"{root.rstrip('/')}/{name}/{job.target}"
 
-    def _configure(self, job: Job, checkpoint: str) -> str:
-        """Settle what stays the same in all runs from this checkpoint; the id of the job."""
-        zone = str(job.settings.get("table.local-time-zone") or machine_zone())
+    def _settle(self, job: Job, checkpoint: str) -> str:
+        """What stays the same in all runs from this checkpoint; the id of the job."""
+        zone = _zone(job)
         stored = self._stored(checkpoint)
         if stored.get("time_zone", zone) != zone:
             raise job_error(
@@ -493,11 +353,13 @@ class Runner:
             )
         if facts != stored:
             self._store(checkpoint, facts)
+        return str(facts["job"])
+
+    def _configure(self, job: Job) -> None:
         parallelism = job.settings.get("parallelism.default")
         cores = self.spark.sparkContext.defaultParallelism
-        self.spark.conf.set("spark.sql.session.timeZone", zone)
+        self.spark.conf.set("spark.sql.session.timeZone", _zone(job))
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
-        return str(facts["job"])
 
     def _is_batch_open(self, checkpoint: str) -> bool:
         """Whether a batch has been planned and not been committed: it will be run again."""
@@ -548,41 +410,34 @@ class Runner:
         job_id: str,
         targets: Targets,
         frames: list[DataFrame],
-        printed: Printed,
         dropped: Any,
     ) -> Any:
-        root = job.roots[0]
-        sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
-        if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
-            drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
-            records = []
-            for i, (frame, sink) in enumerate(zip(frames, sinks, strict=True)):
-                counter = _Counter(sink.table.name, dropped) if drops else None
-                partitioner = self._partitioner(job, sink.table, targets)
-                records.append(kafka_records(frame, sink, i, counter, partitioner))
-            whole = records[0]
-            for part in records[1:]:
-                whole = whole.unionAll(part)
-            spec = kafka_sink_spec([s.table for s in sinks], job_id)
-            return whole.writeStream.format("tidemill-kafka").option("spec", spec)
-        if len(job.roots) > 1:
-            raise not_yet("a STATEMENT SET whose sinks are not all Kafka tables", job.span)
-        if isinstance(root, nodes.Sink) and isinstance(root.table.connector, BlackholeTable):
+        if len(job.roots) == 1 and _swallows(job.roots[0]):
+            # Here every column is computed, which is what one who measures wants.
             return frames[0].writeStream.format("noop")
-        if isinstance(root, nodes.Sink):
-            assert isinstance(root.table.connector, PrintTable)
-            lines = rendered(frames[0], root.input.columns, "row")
-            return lines.writeStream.foreachBatch(_Printer(root.table.connector, printed))
-        output, fields = self.output, root.columns
-        lines = rendered(frames[0], fields, output.style)
-
-        def deliver(batch: DataFrame, _: int) -> None:
-            rows = [(RowKind(r[0]), r[1]) for r in batch.collect()]
-            printed.add(len(rows))
-            with _PRINTING:
-                output.take(fields, rows)
-
-        return lines.writeStream.foreachBatch(deliver)
+        drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
+        whole: DataFrame | None = None
+        takers = {}
+        for i, (frame, root) in enumerate(zip(frames, job.roots, strict=True)):
+            taker = taker_of(root, self.output)
+            if taker is not None:
+                takers[i] = taker
+                style = self.output.style if isinstance(root, nodes.Collect) else "row"
+                part = printed_records(frame, root.input.columns, i, style)
+            elif _swallows(root):
+                part = swallowed_records(frame, i)
+            else:
+                assert isinstance(root, nodes.Sink)
+                counter = _Counter(root.table.name, dropped) if drops else None
+                partitioner = self._partitioner(job, root.table, targets)
+                part = kafka_records(frame, root, i, counter, partitioner)
+            whole = part if whole is None else whole.unionAll(part)
+        assert whole is not None
+        if takers:
+            register_printer(self.spark, job_id, Printer(takers))
+        return whole.writeStream.format("tidemill-kafka").option(
+            "spec", sink_spec(job.roots, job_id)
+        )
 
     def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:
         files = str(job.settings.get("python.files") or "").split(",")
@@ -595,6 +450,14 @@ def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _zone(job: Job) -> str:
+    return str(job.settings.get("table.local-time-zone") or machine_zone())
+
+
+def _swallows(root: nodes.Root) -> bool:
+    return isinstance(root, nodes.Sink) and isinstance(root.table.connector, BlackholeTable)
 
 
 def _writers(job: Job) -> dict[str, int]:
@@ -617,24 +480,3 @@ def ends_by_itself(job: Job, bounded: bool) -> bool:
             case DatagenTable() as datagen if datagen.total_rows is None:
                 return False
     return True
-
-
-_PRINTING = threading.Lock()
-
-
-class _Printer:
-    """The `print` sink: on the driver, one line per row."""
-
-    def __init__(self, table: PrintTable, printed: Printed) -> None:
-        self._printed = printed
-        self._prefix = f"{table.identifier}> " if table.identifier else ""
-        self._to_stderr = table.standard_error
-
-    def __call__(self, batch: DataFrame, _: int) -> None:
-        stream: IO[str] = sys.stderr if self._to_stderr else sys.stdout
-        rows = batch.collect()
-        self._printed.add(len(rows))
-        with _PRINTING:
-            for kind, text in rows:
-                stream.write(f"{self._prefix}{RowKind(kind).symbol}{text}\n")
-            stream.flush()

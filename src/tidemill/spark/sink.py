@@ -1,5 +1,5 @@
 """Sinks: the rows of a job on their way out. In: DataFrames with columns c0… and maybe `_kind`, one per sink.
-Out: one DataFrame for the kernel's Kafka sink, or text lines for `print` and top-level SELECT.
+Out: DataFrames of one shape, whose union the kernel's sink writes: a job is one query, whatever it writes to.
 
 Law: an upsert table gets a record per insert or update-after and a tombstone per delete (or update-before that
 arrives); a format that tells kinds gets every row with its kind; any other table gets inserts only, which the planner
@@ -24,9 +24,10 @@ from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.constraints import Constraints, TopicChoice
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import reported
-from tidemill.spark.lower import with_kind
 from tidemill.spark.partitioner import Partition, Partitioner
+from tidemill.spark.printing import rendered
 from tidemill.spark.source import Count
+from tidemill.tables.builtin import BlackholeTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
@@ -172,19 +173,38 @@ def kafka_records(
     columns_of = tuple((place[c.name], c.name) for c in schema.writable)
     run = Partition(encode, partitioner, columns_of) if partitioner else encode
     records = map_in_arrow(_to_writers(prepared, table, place), run, output)
+    return _records(records, index)
+
+
+def printed_records(frame: DataFrame, fields: Sequence[Field], index: int, style: str) -> DataFrame:
+    """The rows as lines of text; a row's kind takes the place of a partition."""
+    lines = rendered(frame, fields, style)
+    shown = lines.selectExpr("CAST(kind AS INT) AS partition", "CAST(text AS BINARY) AS value")
+    return _records(shown, index)
+
+
+def swallowed_records(frame: DataFrame, index: int) -> DataFrame:
+    return _records(frame.select(f.expr("CAST(NULL AS BINARY)").alias("value")), index)
+
+
+_RECORD = (
+    ("topic", "STRING"),
+    ("partition", "INT"),
+    ("key", "BINARY"),
+    ("value", "BINARY"),
+    ("headers", "MAP<STRING, BINARY>"),
+    ("header_list", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
+    ("timestamp", "TIMESTAMP"),
+)
+
+
+def _records(frame: DataFrame, index: int) -> DataFrame:
+    """The shape that all sinks share, so that their rows can be one union."""
     columns = [f.lit(index).alias("sink")]
-    for name, ddl in (
-        ("topic", "STRING"),
-        ("partition", "INT"),
-        ("key", "BINARY"),
-        ("value", "BINARY"),
-        ("headers", "MAP<STRING, BINARY>"),
-        ("header_list", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
-        ("timestamp", "TIMESTAMP"),
-    ):
-        present = name in records.columns
+    for name, ddl in _RECORD:
+        present = name in frame.columns
         columns.append((f.col(name) if present else f.expr(f"CAST(NULL AS {ddl})")).alias(name))
-    return records.select(*columns)
+    return frame.select(*columns)
 
 
 def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> DataFrame:
@@ -201,15 +221,20 @@ def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> Dat
     return frame.repartition(connector.sink_parallelism, *columns)
 
 
-def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
-    """Where the kernel writes, for each sink; `job` tells the job from all others, run after run."""
-    sinks = []
-    for table in tables:
-        connector = table.connector
-        assert isinstance(connector, TopicTable)
-        sinks.append(
-            {
+def sink_spec(roots: Sequence[nodes.Root], job: str) -> str:
+    """Where the kernel writes, for each root; `job` tells the job from all others, run after run."""
+    return json.dumps({"job": job, "sinks": [_target(root, job) for root in roots]})
+
+
+def _target(root: nodes.Root, job: str) -> dict[str, Any]:
+    if not isinstance(root, nodes.Sink):
+        return {"table": "SELECT", "connector": "print"}
+    table = root.table
+    match table.connector:
+        case TopicTable() as connector:
+            return {
                 "table": table.name,
+                "connector": "kafka",
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
@@ -217,8 +242,11 @@ def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
                 "partitioner": _partitioner(connector),
                 "buffer": _buffer(connector),
             }
-        )
-    return json.dumps({"job": job, "sinks": sinks})
+        case PrintTable():
+            return {"table": table.name, "connector": "print"}
+        case BlackholeTable():
+            return {"table": table.name, "connector": "blackhole"}
+    raise TypeError(type(table.connector))
 
 
 def transactional_id_prefix(table: Table, job: str) -> str:
@@ -239,79 +267,3 @@ def _buffer(connector: TopicTable) -> dict[str, int] | None:
         return None
     millis = int(flush.interval.total_seconds() * 1000)
     return {"maxRows": flush.max_rows, "intervalMs": millis}
-
-
-# --- rows as text --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Render:
-    """Rows to text, in a Python worker: (c0…, _kind) → (_kind, text or JSON)."""
-
-    fields: tuple[Field, ...]
-    style: str
-    """`json`: one JSON object; `row`: Flink's `[a, b]`; `cells`: a JSON array of texts."""
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        from tidemill.formats import json as json_format
-
-        encoder = json_format.encoder(self.fields, {}) if self.style == "json" else None
-        for batch in batches:
-            columns = [batch.column(i) for i in range(len(self.fields))]
-            if encoder is not None:
-                lines = encoder.encode(columns).cast(pa.string())
-            else:
-                rows = (
-                    zip(*(c.to_pylist() for c in columns), strict=True)
-                    if columns
-                    else [()] * len(batch)
-                )
-                texts = ([plain_text(v) for v in row] for row in rows)
-                if self.style == "row":
-                    lines = pa.array(["[" + ", ".join(t) + "]" for t in texts], pa.string())
-                else:
-                    lines = pa.array(
-                        [json.dumps(t, ensure_ascii=False) for t in texts], pa.string()
-                    )
-            yield pa.RecordBatch.from_arrays(
-                [batch.column(KIND_COLUMN), lines], names=["kind", "text"]
-            )
-
-
-def plain_text(value: object) -> str:
-    """A value as Flink's Row prints it."""
-    import datetime
-
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case datetime.datetime():
-            shown = value.replace(tzinfo=None).isoformat()
-            text = shown.rstrip("0") if "." in shown else shown
-            return text + ("Z" if value.tzinfo else "")
-        case bytes():
-            return "[" + ", ".join(str(b - 256 if b > 127 else b) for b in value) + "]"
-        case dict():
-            inner = ", ".join(plain_text(v) for v in value.values())
-            return f"+I[{inner}]"
-        case list() if value and all(isinstance(v, tuple) for v in value):
-            return "{" + ", ".join(f"{plain_text(k)}={plain_text(v)}" for k, v in value) + "}"
-        case list():
-            return "[" + ", ".join(plain_text(v) for v in value) + "]"
-        case float():
-            from tidemill.formats.java_text import print_double
-
-            return print_double(value)
-    return str(value)
-
-
-def rendered(frame: DataFrame, fields: Sequence[Field], style: str) -> DataFrame:
-    schema = s.StructType(
-        [s.StructField("kind", s.ByteType()), s.StructField("text", s.StringType())]
-    )
-    render = Render(tuple(fields), style)
-    return map_in_arrow(with_kind(frame), render, schema)

@@ -358,3 +358,7 @@ class Collect(Single):
 
     def describe(self) -> str:
         return f"Collect(fields=[{', '.join(c.name for c in self.columns)}])"
+
+
+Root = Sink | Collect
+"""Where the rows of a job leave it."""

@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** The driver's half of the Kafka sink; the records are on the broker before a task commits. */
+/** The driver's half of the sink; the records are on the broker before a task commits. */
 final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
   private static final Map<String, DataType> COLUMNS =
       Map.of(
@@ -137,12 +137,13 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
+    Printer.print(spec, messages);
     written.add(spec, messages);
   }
 
   @Override
   public void commit(long epochId, WriterCommitMessage[] messages) {
-    written.add(spec, messages);
+    commit(messages);
   }
 
   @Override

@@ -1,6 +1,7 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -30,6 +31,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   private final long epoch;
   private final long[] rows;
   private final long[] bytes;
+  private final Map<Integer, List<String>> lines = new HashMap<>();
   // Decoding a topic name for every row would cost more than sending it.
   private final Map<UTF8String, String> topics = new HashMap<>();
   private final Map<String, Integer> partitionCounts = new HashMap<>();
@@ -49,6 +51,13 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   public void write(InternalRow row) {
     int sink = isNull(row, layout.sink()) ? 0 : row.getInt(layout.sink());
     SinkSpec.Target target = spec.sinks().get(sink);
+    rows[sink]++;
+    if (!target.isKafka()) {
+      if (target.isPrint()) {
+        lines.computeIfAbsent(sink, s -> new ArrayList<>()).add(line(row));
+      }
+      return;
+    }
     byte[] key = isNull(row, layout.key()) ? null : row.getBinary(layout.key());
     byte[] value = isNull(row, layout.value()) ? null : row.getBinary(layout.value());
     Long timestamp =
@@ -69,7 +78,6 @@ final class KafkaWriter implements DataWriter<InternalRow> {
           "Kafka cannot store it: correct or filter the timestamp column");
     }
     lane.send(new ProducerRecord<>(topic, partition, timestamp, key, value, headers(row)));
-    rows[sink]++;
     bytes[sink] += (key == null ? 0 : key.length) + (value == null ? 0 : value.length);
   }
 
@@ -82,7 +90,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
         Transactions.pass(id(i), epoch);
       }
     }
-    return new Written.Message(rows, bytes);
+    return new Written.Message(rows, bytes, lines);
   }
 
   @Override
@@ -96,6 +104,12 @@ final class KafkaWriter implements DataWriter<InternalRow> {
         lanes[i] = null;
       }
     }
+  }
+
+  /** The row's kind, which stands in its column for the partition, and its text. */
+  private String line(InternalRow row) {
+    String text = new String(row.getBinary(layout.value()), StandardCharsets.UTF_8);
+    return row.getInt(layout.partition()) + text;
   }
 
   private Lane lane(int sink) {

@@ -12,8 +12,11 @@ import java.util.Map;
 record SinkSpec(String job, List<Target> sinks) implements Serializable {
 
   /**
-   * One Kafka table as the target of rows.
+   * One table as the target of rows.
    *
+   * @param connector {@code kafka}; {@code print}: the rows' values are lines of text, for the {@link
+   *     Printer} of the job; {@code blackhole}: nothing becomes of the rows. All else is for {@code
+   *     kafka} only
    * @param topic where a row goes that names no topic itself
    * @param guarantee {@code exactly-once}, {@code at-least-once} or {@code none}
    * @param transactionalIdPrefix with exactly once: writer p's transactional id is prefix-p
@@ -23,6 +26,7 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    */
   record Target(
       String table,
+      String connector,
       String topic,
       Map<String, String> properties,
       String guarantee,
@@ -31,8 +35,12 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       Buffer buffer)
       implements Serializable {
     Target {
+      connector = connector == null ? "kafka" : connector;
       guarantee = guarantee == null ? "at-least-once" : guarantee;
       partitioner = partitioner == null ? "default" : partitioner;
+      if (!List.of("kafka", "print", "blackhole").contains(connector)) {
+        throw new IllegalArgumentException("connector '" + connector + "' is not known");
+      }
       if (!List.of("exactly-once", "at-least-once", "none").contains(guarantee)) {
         throw new IllegalArgumentException("guarantee '" + guarantee + "' is not known");
       }
@@ -42,6 +50,14 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       if (guarantee.equals("exactly-once") && transactionalIdPrefix == null) {
         throw new IllegalArgumentException("exactly-once needs a transactionalIdPrefix");
       }
+    }
+
+    boolean isKafka() {
+      return connector.equals("kafka");
+    }
+
+    boolean isPrint() {
+      return connector.equals("print");
     }
 
     boolean flushes() {

@@ -1,17 +1,20 @@
 package io.tidemill.kafka;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
  * What a query has written since it started: rows and bytes of keys and values, by table, and how
- * many writers had rows at once. Totals and not figures per batch, because Spark shows them again when a trigger had nothing to do.
+ * many writers had rows at once. Totals and not figures per batch, because Spark shows them again
+ * when a trigger had nothing to do.
  */
 final class Written {
-  /** What one task wrote, in the order of the sinks. */
-  record Message(long[] rows, long[] bytes) implements WriterCommitMessage {}
+  /** What one task wrote, in the order of the sinks, and the lines to print, by sink. */
+  record Message(long[] rows, long[] bytes, Map<Integer, List<String>> lines)
+      implements WriterCommitMessage {}
 
   private final TreeMap<String, long[]> totals = new TreeMap<>();
   private final TreeMap<String, Long> writers = new TreeMap<>();

@@ -1,0 +1,11 @@
+-- Six columns of a record of 115 bytes, avro, into nothing.
+CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT, note STRING) WITH (
+  'connector' = 'kafka',
+  'topic' = '${binaries}',
+  'properties.bootstrap.servers' = '${BOOTSTRAP}',
+  'scan.startup.mode' = 'earliest-offset',
+  'scan.bounded.mode' = 'latest-offset',
+  'format' = 'avro'
+);
+CREATE TABLE hole (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT, note STRING) WITH ('connector' = 'blackhole');
+INSERT INTO hole SELECT * FROM orders;
