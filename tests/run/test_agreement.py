@@ -27,7 +27,6 @@ ONLY_WHEN_RUN = {
     "RUN-010": "a record has to be read",
     "RUN-011": "a row has to be written",
     "RUN-013": "a row has to be written",
-    "RUN-014": "a row has to be written",
     "RUN-020": "a value has to be cast",
     "RUN-021": "a value has to be divided",
     "RUN-022": "memory has to run out",

@@ -1,4 +1,4 @@
-"""What a sink's columns and topics take, batch by batch; no Spark runs. The model judges value by value."""
+"""What a sink's columns take, batch by batch; no Spark runs. The model judges value by value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidemill.formats.arrow import arrow_type
 from tidemill.plan.nodes import Enforcement
-from tidemill.spark.constraints import Constraints, TopicChoice
+from tidemill.spark.constraints import Constraints
 from tidemill.spark.faults import RecordFault
 from tidemill.types import (
     BYTES,
@@ -291,27 +291,3 @@ def test_columns_are_judged_as_their_values_would_be(
     found, lost = enforce(type_, column, how, drops=drops)
     assert found == expected
     assert sum(lost.values()) == len(column) - len(whole)
-
-
-# --- topics --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("topics", "pattern", "takes", "said"),
-    [
-        (("a", "b"), None, ["a", "b", None], "to be in: [a, b] but was: c"),
-        ((), "a|b", ["a", "b"], "to match: a|b but was: c"),
-        ((), r"\Qa.b\E-\d+", ["a.b-1"], "but was: c"),
-    ],
-)
-def test_a_row_names_one_of_its_tables_topics(
-    topics: tuple[str, ...], pattern: str | None, takes: list[str | None], said: str
-) -> None:
-    choice = TopicChoice("t", topics, pattern)
-    choice.check(pa.array(takes * 2, pa.string()))
-    with pytest.raises(RecordFault) as failed:
-        choice.check(pa.array([*takes, "c"], pa.string()))
-    assert "Expected topic " in str(failed.value)
-    assert said in str(failed.value)
-    with pytest.raises(RecordFault):
-        choice.check(pa.array(["a.bc"], pa.string()))

@@ -21,14 +21,6 @@ def scan(options: str, columns: str = "id INT", query: str = "SELECT * FROM t") 
     return next(n for n in nodes.walk(job.roots[0]) if isinstance(n, nodes.Scan))
 
 
-@pytest.mark.parametrize("given", ["earliest", "EARLIEST", "Latest", "none"])
-def test_where_a_group_without_offsets_begins_may_be_written_in_any_case(given: str) -> None:
-    options = f"'properties.group.id' = 'g', 'properties.auto.offset.reset' = '{given}'"
-    spec = kafka_spec(scan(options).table, ["value"], None)
-    assert spec["properties"]["auto.offset.reset"] == given.lower()
-    assert spec["startup"]["mode"] == "group-offsets"
-
-
 def test_a_table_without_a_group_begins_at_the_earliest_offset_under_a_name_of_its_own() -> None:
     spec = kafka_spec(scan("").table, ["value"], None)
     assert spec["startup"]["mode"] == "earliest-offset"

@@ -129,16 +129,6 @@ def test_a_table_of_several_topics_is_written_by_rows_that_name_theirs() -> None
             assert [d.code for d in raised.value.diagnostics] == ["OPT-056"]
 
 
-@pytest.mark.parametrize("pattern", [r"\p{Alpha}+", "[a-z&&[^b]]"])
-def test_a_pattern_that_only_java_understands_is_read_and_not_written(pattern: str) -> None:
-    columns = "id BIGINT, topic STRING METADATA"
-    declared = kafka(columns=columns, topic=f"'topic-pattern' = '{pattern}'")
-    assert check_read(declared, None) is not None
-    with pytest.raises(ScriptError, match="cannot be held to its 'topic-pattern'") as raised:
-        check_insert(declared, None)
-    assert [d.code for d in raised.value.diagnostics] == ["OPT-056"]
-
-
 def test_a_written_metadata_column_must_be_castable_to_its_key() -> None:
     with pytest.raises(ScriptError, match="castable to metadata type 'MAP<STRING, BYTES>"):
         check_insert(kafka(columns="id BIGINT, h STRING METADATA FROM 'headers'"), None)

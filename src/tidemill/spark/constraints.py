@@ -1,14 +1,13 @@
-"""Constraints of a sink: what its columns and topics take.
+"""Constraints of a sink: what its columns take.
 
 In: batches of rows on their way to a table. Out: the batches, with every constraint kept. Law: Flink's constraint
 enforcer. A NULL where none may be stops the job or costs its row; a value of another length than its type says passes,
-is cut and padded, or stops the job; a topic is one of the table's. Columns are judged as a whole: a single value is
-looked at only to name it in a message.
+is cut and padded, or stops the job. Columns are judged as a whole: a single value is looked at only to name it in a
+message.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tidemill.plan.nodes import Enforcement
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.source import Count
-from tidemill.tables.kafka import TopicTable
-from tidemill.tables.patterns import python_pattern
 from tidemill.types import (
     MAX_LENGTH,
     ArrayType,
@@ -226,37 +223,3 @@ def _element(outer: Name, rows: Any) -> Name:
 
 def _entry(outer: Name, rows: Any, side: str) -> Name:
     return lambda at: f"{outer(rows[at].as_py())}[{side}]"
-
-
-# --- topics --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TopicChoice:
-    """The topics that rows of a table with a list or a pattern may name."""
-
-    table: str
-    topics: tuple[str, ...]
-    pattern: str | None
-    """Java's, as the script has it."""
-
-    @classmethod
-    def of(cls, table: str, connector: TopicTable) -> TopicChoice:
-        return cls(table, connector.topics, connector.topic_pattern)
-
-    def check(self, named: Any) -> None:
-        """`named`: the topic of each row. One that has none is the kernel's to refuse."""
-        for topic in named.unique().to_pylist():
-            if topic is not None and not self._takes(topic):
-                listed = ", ".join(self.topics)
-                expected = f"to be in: [{listed}]" if self.topics else f"to match: {self.pattern}"
-                raise RecordFault(
-                    "RUN-014",
-                    f"table '{self.table}': Expected topic {expected} but was: {topic}",
-                    "filter such rows out, or add the topic to the table's 'topic' or 'topic-pattern'",
-                )
-
-    def _takes(self, topic: str) -> bool:
-        if self.pattern is None:
-            return topic in self.topics
-        return re.fullmatch(python_pattern(self.pattern), topic) is not None

@@ -21,7 +21,7 @@ from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
-from tidemill.spark.constraints import Constraints, TopicChoice
+from tidemill.spark.constraints import Constraints
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import reported
 from tidemill.spark.partitioner import Partition, Partitioner
@@ -71,8 +71,6 @@ class Encode:
     """Whether a row that is gone is a record without a value."""
     changes: bool
     """Whether the value's format tells the rows' kinds."""
-    topics: TopicChoice | None = None
-    """Where rows say their topic: what they may say."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -107,8 +105,6 @@ class Encode:
 
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with every constraint of the table kept."""
-        if self.topics is not None:
-            self.topics.check(batch.column("topic"))
         return self.constraints.enforce(batch)
 
 
@@ -160,8 +156,7 @@ def kafka_records(
         sink.enforcement,
         dropped,
     )
-    topics = TopicChoice.of(table.name, connector) if "topic" in names else None
-    encode = Encode(table.name, value, key, names, constraints, deletes, changes, topics)
+    encode = Encode(table.name, value, key, names, constraints, deletes, changes)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),

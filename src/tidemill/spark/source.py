@@ -95,15 +95,7 @@ def topics_spec(connector: TopicTable) -> dict[str, Any]:
         if connector.topics
         else {"topicPattern": connector.topic_pattern}
     )
-    properties = dict(connector.properties)
-    if _RESET in properties:
-        properties[_RESET] = properties[
-            _RESET
-        ].lower()  # Flink takes it in any case, the kernel as it is
-    return {"properties": properties, **topics}
-
-
-_RESET = "auto.offset.reset"
+    return {"properties": dict(connector.properties), **topics}
 
 
 def _position(position: Any) -> dict[str, Any]:

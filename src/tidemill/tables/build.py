@@ -26,8 +26,7 @@ from tidemill.tables.connector import (
 from tidemill.tables.formats import value_metadata
 from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
-from tidemill.tables.options import BadValue, OptionReader, raise_all
-from tidemill.tables.patterns import python_pattern
+from tidemill.tables.options import OptionReader, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA, UpsertKafkaTable
 from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
 
@@ -202,34 +201,23 @@ def check_insert(table: Table, span: Span | None) -> None:
                     Diagnostic("OPT-055", f"table '{table.name}' cannot be written: {why}", span)
                 )
         if not table.connector.has_one_topic:
-            errors += _no_choice(table, table.connector, span)
+            errors += _no_choice(table, span)
     if errors:
         raise_all(errors)
 
 
-def _no_choice(table: Table, connector: TopicTable, span: Span | None) -> list[Diagnostic]:
-    """Why rows cannot choose among a table's topics: nothing says which, or nobody can tell whether they may."""
-    if not any(c.key == "topic" and not c.virtual for c in table.schema.metadata):
-        return [
-            Diagnostic(
-                "OPT-056",
-                f"table '{table.name}' has several topics and no column that says to which a row goes",
-                span,
-                "declare `topic` STRING METADATA, or name one topic",
-            )
-        ]
-    try:
-        python_pattern(connector.topic_pattern or "")
-    except BadValue as bad:
-        return [
-            Diagnostic(
-                "OPT-056",
-                f"table '{table.name}': rows cannot be held to its 'topic-pattern'. {bad.reason}",
-                span,
-                "name the topics one by one: 'topic' = 'a;b'",
-            )
-        ]
-    return []
+def _no_choice(table: Table, span: Span | None) -> list[Diagnostic]:
+    """A table of several topics is written by rows that say theirs."""
+    if any(c.key == "topic" and not c.virtual for c in table.schema.metadata):
+        return []
+    return [
+        Diagnostic(
+            "OPT-056",
+            f"table '{table.name}' has several topics and no column that says to which a row goes",
+            span,
+            "declare `topic` STRING METADATA, or name one topic",
+        )
+    ]
 
 
 def check_writers(

@@ -29,7 +29,6 @@ from tidemill.tables.options import (
     OptionType,
     one_of,
 )
-from tidemill.tables.patterns import python_pattern
 from tidemill.tables.vendors import KNOWN_FORMATS
 from tidemill.types import (
     APPROXIMATE_TYPES,
@@ -547,14 +546,22 @@ def _has_no_schema(spec: FormatSpec, one_topic: bool) -> str | None:
 
 
 def _parse_pattern(text: str) -> str:
-    """The names are matched by Python."""
+    """Java's regular expression as Python writes it: the names are matched by Python."""
+    if "&&" in text:
+        raise BadValue(f"'&&' in the pattern '{text}' cannot be used here.", _WITHOUT_PATTERN)
+    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
+    pattern = _NAMED_GROUP.sub("(?P<", quoted).replace(r"\z", r"\Z")
     try:
-        return python_pattern(text)
-    except BadValue as bad:
-        raise BadValue(bad.reason, _WITHOUT_PATTERN) from None
+        re.compile(pattern)
+    except re.error as error:
+        why = f"Not a regular expression that can be used here: {error}."
+        raise BadValue(why, _WITHOUT_PATTERN) from None
+    return pattern
 
 
 _WITHOUT_PATTERN = "name them one by one, a|b|c, or filter by the metadata column 'value.table'"
+_QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 
 
 def _pattern(what: str) -> Option[str]:
