@@ -6,17 +6,19 @@ import ast
 import importlib.util
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
 
 from tidemill.cli import cli
 from tidemill.errors import Source
-from tidemill.plan.environment import Environment, compile_script
+from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.sql import parse_script
 from tidemill.tables import CONNECTORS, FORMATS
 
@@ -58,11 +60,13 @@ def fences(*languages: str) -> list[Fence]:
     found = []
     for path in PAGES:
         text = path.read_text(encoding="utf-8")
-        for match in re.finditer(r"^```(\S[^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            words = tuple(match[1].split())
+        # In a list a block is indented.
+        block = re.compile(r"^( *)```(\S[^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+        for match in block.finditer(text):
+            words = tuple(match[2].split())
             if words[0] in languages:
                 line = text.count("\n", 0, match.start()) + 1
-                found.append(Fence(path, line, words, match[2]))
+                found.append(Fence(path, line, words, textwrap.dedent(match[3])))
     return found
 
 
@@ -293,9 +297,37 @@ def test_sql_blocks_parse_and_scripts_pass_check(fence: Fence) -> None:
         assert not [w for w in environment.warnings if w.severity == "warning"]
 
 
+# The format of plugins.md has to be installed; tests/formats/test_plugin.py does so and runs the page's script.
+TABLES = [
+    f
+    for f in fences("sql")
+    if f.path.parent.name in ("connectors", "formats") and f.path.name != "plugins.md"
+]
+
+
+@pytest.mark.parametrize("fence", TABLES, ids=ids)
+def test_examples_of_tables_are_scripts_that_run(fence: Fence) -> None:
+    assert "script" in fence.words, "an example has a query, so that it is planned as a whole"
+    jobs = compile_script(parse_script(Source(fence.place, fence.text), {}), Environment())
+    assert [d.message for job in jobs if isinstance(job, Job) for d in job.not_runnable] == []
+
+
+def test_a_block_in_a_list_is_looked_at() -> None:
+    shown = {f.path.name for f in fences("sql", "console") if "--checkpoint /data/che" in f.text}
+    assert "moving-from-flink.md" in shown
+
+
 @pytest.mark.parametrize("fence", fences("python"), ids=ids)
 def test_python_blocks_compile(fence: Fence) -> None:
     compile(fence.text, fence.place, "exec")
+
+
+def test_the_partitioner_that_is_shown_places_a_row() -> None:
+    (shown,) = [f.text for f in fences("python") if f.path.name == "kafka.md"]
+    made: dict[str, Any] = {}
+    exec(shown, made)  # the page's own text
+    place = made["ByRegion"]().partition
+    assert [place({"region": "x" * n}, None, b"", "t", [0, 1, 2]) for n in range(4)] == [0, 1, 2, 0]
 
 
 def test_the_readme_shows_the_first_example_as_it_is() -> None:

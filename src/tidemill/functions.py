@@ -450,6 +450,20 @@ def load_class(implementation: str, directories: Sequence[Path]) -> tuple[Any, t
         raise FunctionProblem(f"'{implementation}' cannot be made: {_said(error)}") from None
 
 
+def load_partition_method(
+    implementation: str, directories: Sequence[Path]
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """The method `partition` of an object of the class `module:Class`, and the user's modules that come with it."""
+    made, modules = load_class(implementation, directories)
+    choose = getattr(made, "partition", None)
+    if not callable(choose):
+        raise FunctionProblem(
+            f"'{implementation}' has no method partition",
+            "def partition(self, row, key, value, topic, partitions): return partitions[0]",
+        )
+    return choose, modules
+
+
 @contextmanager
 def _on_path(paths: Sequence[str]) -> Iterator[None]:
     kept = list(sys.path)

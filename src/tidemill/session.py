@@ -18,14 +18,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidemill.errors import Source, job_error, script_error, usage_error
+from tidemill.errors import Source, job_error, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan.environment import (
     Environment,
     Job,
     Text,
     compile_script,
+    place_of,
     require_runnable,
+    shared_place,
 )
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.sql.dialects import dialect_named
@@ -212,14 +214,9 @@ class Session:
             if self.checkpoint_root(job) is None:
                 _refuse_exactly_once(job)
                 continue
-            place = f"{self._job_name(job, name)}/{job.target}"
+            place = place_of(job, name)
             if place in self._names:
-                raise script_error(
-                    "PLAN-063",
-                    f"two jobs of this script would share the checkpoint '{place}'",
-                    job.span,
-                    "SET another 'pipeline.name' before the second INSERT, or put both into one STATEMENT SET",
-                )
+                raise shared_place(place, job.span)
             self._names.add(place)
 
     # --- DataFrames --------------------------------------------------------------------------

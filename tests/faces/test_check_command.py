@@ -83,6 +83,21 @@ def test_run_agrees_with_check_and_starts_nothing(tidemill: Command) -> None:
     assert "Spark" not in done.stderr()
 
 
+def test_two_jobs_that_would_share_a_checkpoint_are_told_by_both(tidemill: Command) -> None:
+    tables = (
+        "CREATE TABLE s (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1');\n"
+        "CREATE TABLE t (id BIGINT) WITH ('connector' = 'print');\n"
+    )
+    twice = "INSERT INTO t SELECT id FROM s;\nINSERT INTO t SELECT id + 1 FROM s;\n"
+    kept = f"SET 'execution.checkpointing.dir' = '{tidemill.place}';\n"
+    for verb in ("check", "run"):
+        done = tidemill(verb, tidemill.script(kept + tables + twice))
+        assert done.wait(20) == 1
+        assert "error PLAN-063" in done.stderr()
+    # Without a directory of the script's own nobody knows yet whether anything is kept.
+    assert tidemill("check", tidemill.script(tables + twice)).wait() == 0
+
+
 def test_advice_stands_among_the_mistakes_in_the_scripts_order(tidemill: Command) -> None:
     script = tidemill.script(
         "CREATE TABLE s (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');\n"

@@ -74,6 +74,24 @@ def test_the_first_bad_record_of_a_batch_is_named(lenient: bool) -> None:
         decode(records(b'{"id": 1}', b"{", b"}"), BadRecords.FAIL, lenient=lenient)
 
 
+def test_a_record_that_its_key_leaves_out_is_counted_as_such() -> None:
+    losses: Counter[str] = Counter()
+    options: dict[str, object] = {"ignore-parse-errors": True}
+    value = Side("json", options, (Field("id", INT),), ("id",), "value.json.")
+    key = Side("json", options, (Field("k", INT),), ("k",), "key.json.")
+
+    def count(name: str, number: int) -> None:
+        losses[name] += number
+
+    worker = Decode("t", "topic", value, key, (), (0, 1), False, None, count)
+    batch = records(b'{"id": 1}', b'{"id": 2}', b'{"id": 3}', None)
+    keys = pa.array([b'{"k": 1}', None, b"{", b'{"k": 4}'], pa.binary())
+    batch = batch.set_column(0, "key", keys)
+    (rows,) = worker._decode(iter([batch]))
+    assert rows.to_pylist() == [{"c0": 1, "c1": 1}]
+    assert losses == {"null value as key": 1, "unreadable document as key": 1, "null value": 1}
+
+
 DOCUMENTS = st.sampled_from(
     [b'{"id": 1}', b'{"id": "x"}', b"{}", b"", b"{", b"7", b"null", b'[{"id": 2}]', b"[]", None]
 )

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.functions import FunctionProblem, load_class
+from tidemill.spark.constraints import Constraints
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.sink import Encode, Encoding
@@ -48,10 +49,13 @@ def partition(directory: Path, name: str, **partitions: int) -> list[int]:
         Encoding("json", {}, fields, ("c0", "c1")),
         key=None,
         kept=(),
-        required=(("c0", "id"),),
+        constraints=Constraints(
+            "t",
+            (("c0", Field("id", INT.not_null)),),
+            dropped=lambda what, number: dropped.append((what, number)),
+        ),
         deletes=False,
         changes=False,
-        dropped=lambda what, number: dropped.append((what, number)),
     )
     partitioner = Partitioner(f"places_of_rows:{name}", made.partition, "out", partitions)
     run = Partition(encode, partitioner, (("c0", "id"), ("c1", "region")))

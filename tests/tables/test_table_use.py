@@ -119,6 +119,16 @@ def test_the_topic_is_written_only_where_there_is_a_choice() -> None:
         check_insert(kafka(columns=columns), None)
 
 
+def test_a_table_of_several_topics_is_written_by_rows_that_name_theirs() -> None:
+    for topic in ("'topic' = 'a;b'", "'topic-pattern' = 'a.*'"):
+        for columns in ("id BIGINT", "id BIGINT, topic STRING METADATA VIRTUAL"):
+            declared = kafka(columns=columns, topic=topic)
+            assert check_read(declared, None) is not None
+            with pytest.raises(ScriptError, match="no column that says to which") as raised:
+                check_insert(declared, None)
+            assert [d.code for d in raised.value.diagnostics] == ["OPT-056"]
+
+
 def test_a_written_metadata_column_must_be_castable_to_its_key() -> None:
     with pytest.raises(ScriptError, match="castable to metadata type 'MAP<STRING, BYTES>"):
         check_insert(kafka(columns="id BIGINT, h STRING METADATA FROM 'headers'"), None)
@@ -156,14 +166,14 @@ REGISTRY = "'avro-confluent.url' = 'http://r'"
 )
 def test_what_a_format_can_only_read_is_not_written(options: str, said: str) -> None:
     common = "'connector' = 'kafka', 'topic' = 'a;b', 'properties.bootstrap.servers' = 'b:1', "
-    declared = table("id BIGINT", common + options)
+    declared = table("id BIGINT, topic STRING METADATA", common + options)
     assert check_read(declared, None) is not None
     with pytest.raises(ScriptError, match=said) as raised:
         check_insert(declared, None)
     assert [d.code for d in raised.value.diagnostics] == ["OPT-055"]
     one_topic = common.replace("a;b", "a")
     named = f"{common}'format' = 'avro-confluent', {REGISTRY}, 'avro-confluent.subject' = 's'"
-    check_insert(table("id BIGINT", named), None)
+    check_insert(table("id BIGINT, topic STRING METADATA", named), None)
     check_insert(table("id BIGINT", f"{one_topic}'format' = 'avro-confluent', {REGISTRY}"), None)
 
 

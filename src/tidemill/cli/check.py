@@ -14,7 +14,7 @@ import click
 from tidemill.cli.options import dialect_option, pairs, pyfiles_option
 from tidemill.errors import Diagnostic, Source, TidemillError, in_script_order
 from tidemill.plan.advice import advise
-from tidemill.plan.environment import Environment, Job, Text, compile_script
+from tidemill.plan.environment import Environment, Job, Text, check_places, compile_script
 from tidemill.sql import read_script
 from tidemill.sql.dialects import Dialect
 from tidemill.tables.modern import read_modern
@@ -69,6 +69,9 @@ def read_scripts(reading: Reading) -> Checked:
             if missing and not reading.plan_only:
                 code = 1
             found += [replace(d, severity="warning") for d in missing] if not code else missing
+            shared = check_places(jobs, reading.scripts[0].stem)
+            code = 1 if shared else code
+            found += shared
         finally:
             found += environment.warnings
     except TidemillError as error:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tidemill.errors import (
     Diagnostic,
@@ -33,7 +34,12 @@ from tidemill.plan.modes import Modes, infer_modes
 from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
 from tidemill.plan.tables import BrokenTable, bind_table
-from tidemill.plan.user_functions import make_function, python_path, refuse_jar
+from tidemill.plan.user_functions import (
+    check_partitioner,
+    make_function,
+    python_path,
+    refuse_jar,
+)
 from tidemill.sql import ast
 from tidemill.tables import check_writers, redacted, with_options
 from tidemill.tables import settings as known_settings
@@ -304,11 +310,13 @@ class Environment:
         )
 
     def _create_function(self, statement: ast.CreateFunction) -> None:
-        files = [f for f in self.texts.get("python.files", "").split(",") if f.strip()]
-        directories = python_path(
-            statement.span.source.name, [*self.python_files, *(f.strip() for f in files)]
-        )
+        directories = self._python_path(statement.span)
         self.names.create_function(statement, make_function(statement, directories))
+
+    def _python_path(self, span: Span) -> tuple[Path, ...]:
+        """Where a statement's Python is looked for."""
+        files = [f for f in self.texts.get("python.files", "").split(",") if f.strip()]
+        return python_path(span.source.name, [*self.python_files, *(f.strip() for f in files)])
 
     def _drop(self, statement: ast.DropObject) -> None:
         drops = {
@@ -474,6 +482,7 @@ class Environment:
                 parallelism = self.settings.get("parallelism.default", 1)
                 assert isinstance(parallelism, int)
                 check_writers(end.table, emitted.of(end.input), parallelism, end.span)
+                check_partitioner(end.table, self._python_path(span), end.span)
         missing = not_runnable(settled, span)
         return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
 
@@ -586,6 +595,32 @@ def _compile(script: ast.Script, environment: Environment) -> list[Job | Text]:
     if problems:
         # A table made LIKE a broken one is broken in the same place.
         raise ScriptError(list(dict.fromkeys(problems)))
+    return found
+
+
+def place_of(job: Job, name: str) -> str:
+    """Where below its root a job keeps its checkpoint; `name` is the script's, which the job may not like."""
+    return f"{job.settings.get('pipeline.name') or name}/{job.target}"
+
+
+def shared_place(place: str, span: Span) -> ScriptError:
+    return script_error(
+        "PLAN-063",
+        f"two jobs of this script would share the checkpoint '{place}'",
+        span,
+        "SET another 'pipeline.name' before the second INSERT, or put both into one STATEMENT SET",
+    )
+
+
+def check_places(jobs: Iterable[Job], name: str) -> list[Diagnostic]:
+    """Jobs that would share a checkpoint in the directory that the script itself names."""
+    taken: set[str] = set()
+    found: list[Diagnostic] = []
+    for job in jobs:
+        place = place_of(job, name)
+        if job.settings.get("execution.checkpointing.dir"):
+            found += shared_place(place, job.span).diagnostics if place in taken else ()
+            taken.add(place)
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tidemill import types as t
-from tidemill.errors import ScriptError, script_error
+from tidemill.errors import ScriptError, Span, script_error
 from tidemill.functions import (
     AGGREGATE,
     SCALAR,
@@ -18,8 +18,11 @@ from tidemill.functions import (
     FunctionProblem,
     PythonFunction,
     load_function,
+    load_partition_method,
 )
 from tidemill.sql import ast
+from tidemill.tables.catalog import Table
+from tidemill.tables.kafka import KafkaTable, is_partitioner_class
 
 FindFunction = Callable[[ast.QualifiedName], PythonFunction | None]
 """How a query looks up a function that scripts have made."""
@@ -53,6 +56,22 @@ def make_function(statement: ast.CreateFunction, directories: Sequence[Path]) ->
     except FunctionProblem as problem:
         raise script_error(
             "PLAN-088", problem.message, statement.implementation_span, problem.hint
+        ) from None
+
+
+def check_partitioner(table: Table, directories: Sequence[Path], span: Span | None) -> None:
+    """Whether the class that places a table's records can be found and used."""
+    connector = table.connector
+    if not isinstance(connector, KafkaTable) or not is_partitioner_class(connector.partitioner):
+        return
+    try:
+        load_partition_method(connector.partitioner, directories)
+    except FunctionProblem as problem:
+        raise script_error(
+            "PLAN-088",
+            f"partitioner of table '{table.name}': {problem.message}",
+            span,
+            problem.hint,
         ) from None
 
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
+from tidemill import functions
 from tidemill.errors import job_error
-from tidemill.functions import FunctionProblem, load_class
+from tidemill.functions import FunctionProblem
 from tidemill.spark.faults import RecordFault
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import KafkaTable, is_partitioner_class
@@ -49,17 +50,9 @@ def load_partitioner(
         return None
     name = connector.partitioner
     try:
-        made, modules = load_class(name, directories)
+        choose, modules = functions.load_partition_method(name, directories)
     except FunctionProblem as problem:
         raise job_error("RUN-043", problem.message, problem.hint, table.span) from None
-    choose = getattr(made, "partition", None)
-    if not callable(choose):
-        raise job_error(
-            "RUN-043",
-            f"'{name}' has no method partition",
-            "def partition(self, row, key, value, topic, partitions): return partitions[0]",
-            table.span,
-        )
     for module in modules:
         cloudpickle.register_pickle_by_value(sys.modules[module])
     topic = connector.topics[0] if connector.has_one_topic else None

@@ -21,13 +21,14 @@ from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.constraints import Constraints
 from tidemill.spark.expressions import column_name
-from tidemill.spark.faults import RecordFault, reported
+from tidemill.spark.faults import reported
 from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.printing import rendered
 from tidemill.spark.source import Count
 from tidemill.tables.builtin import BlackholeTable, PrintTable
-from tidemill.tables.catalog import Metadata, Table
+from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
@@ -65,14 +66,11 @@ class Encode:
     value: Encoding
     key: Encoding | None
     kept: tuple[str, ...]
-    required: tuple[tuple[str, str], ...]
-    """Columns that are NOT NULL, with their names in the script."""
+    constraints: Constraints
     deletes: bool
     """Whether a row that is gone is a record without a value."""
     changes: bool
     """Whether the value's format tells the rows' kinds."""
-    dropped: Count | None = field(hash=False, compare=False)
-    """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -106,23 +104,8 @@ class Encode:
             return encoder.encode([batch.column(c) for c in side.columns], *kinds)
 
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without rows that have a NULL where none may be (`table.exec.sink.not-null-enforcer`)."""
-        import pyarrow.compute as pc
-
-        for column, name in self.required:
-            if not batch.column(column).null_count:
-                continue
-            if self.dropped is None:
-                raise RecordFault(
-                    "RUN-011",
-                    f"Column '{name}' is NOT NULL, however, a null value is being written into it"
-                    f" (table '{self.table}')",
-                    f"filter such rows out: WHERE {name} IS NOT NULL, or SET"
-                    " 'table.exec.sink.not-null-enforcer' = 'DROP'",
-                )
-            self.dropped(f"NULL in {name}", batch.column(column).null_count)
-            batch = batch.filter(pc.is_valid(batch.column(column)))
-        return batch
+        """The batch with every constraint of the table kept."""
+        return self.constraints.enforce(batch)
 
 
 def kafka_records(
@@ -167,12 +150,13 @@ def kafka_records(
         ),
     )
     names = tuple(name for name, _ in kept)
-    required = tuple(
-        (place[c.name], c.name)
-        for c in schema.writable
-        if not c.type.nullable and not isinstance(c, Metadata)
+    constraints = Constraints(
+        table.name,
+        tuple((place[c.name], Field(c.name, c.type)) for c in schema.physical),
+        sink.enforcement,
+        dropped,
     )
-    encode = Encode(table.name, value, key, names, required, deletes, changes, dropped)
+    encode = Encode(table.name, value, key, names, constraints, deletes, changes)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),

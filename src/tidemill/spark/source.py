@@ -48,6 +48,8 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
 
 Count = Callable[[str, int], None]
 
+KEY_LOSS = "{} as key"
+"""What is said of a record that is left out because of its key, out of what a format says of values."""
 SKIPPED = "bad record"
 DEAD_LETTER = "bad record, in the dead-letter topic"
 
@@ -203,7 +205,7 @@ class Decode:
             else:
                 key = self._read(key_reader, batch.column("key"))
                 bad = [(found, key_reader.side) for found in key.bad] + bad
-                self._count(key)
+                self._count(key, KEY_LOSS)
                 columns, origin = _cross(key, value, batch.num_rows)
             kinds = [columns.pop()] if self.has_kinds else []
             if bad:
@@ -220,10 +222,10 @@ class Decode:
         with reported(self.table):
             return reader.read(values)
 
-    def _count(self, decoded: Decoded) -> None:
+    def _count(self, decoded: Decoded, form: str = "{}") -> None:
         for name, number in decoded.dropped.items():
             if number:
-                self.count(name, number)
+                self.count(form.format(name), number)
 
     def _judge(
         self, bad: Sequence[tuple[BadRecord, Side]], batch: pa.RecordBatch, columns: Sequence[Any]

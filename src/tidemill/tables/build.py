@@ -200,8 +200,24 @@ def check_insert(table: Table, span: Span | None) -> None:
                 errors.append(
                     Diagnostic("OPT-055", f"table '{table.name}' cannot be written: {why}", span)
                 )
+        if not table.connector.has_one_topic:
+            errors += _no_choice(table, span)
     if errors:
         raise_all(errors)
+
+
+def _no_choice(table: Table, span: Span | None) -> list[Diagnostic]:
+    """A table of several topics is written by rows that say theirs."""
+    if any(c.key == "topic" and not c.virtual for c in table.schema.metadata):
+        return []
+    return [
+        Diagnostic(
+            "OPT-056",
+            f"table '{table.name}' has several topics and no column that says to which a row goes",
+            span,
+            "declare `topic` STRING METADATA, or name one topic",
+        )
+    ]
 
 
 def check_writers(

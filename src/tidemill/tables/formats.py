@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -378,11 +379,24 @@ _AVRO_TYPES = (
 )
 
 SUBJECT = "subject"
+
+
+def _addresses(text: str) -> str:
+    for one in text.split(","):
+        parts = urllib.parse.urlsplit(one.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadValue(
+                "It is no address of a schema registry.",
+                "such as 'http://localhost:8081', or several with commas between them",
+            )
+    return text
+
+
 REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "url",
-        TEXT,
-        "Address of the schema registry.",
+        OptionType("String", _addresses),
+        "Address of the schema registry; several with commas between them.",
         required=True,
         aliases=("schema-registry.url",),
     ),
@@ -398,9 +412,17 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
     Option("ssl.keystore.password", STRING, "Password of the key store."),
     Option("ssl.truststore.location", STRING, "Certificates to trust."),
     Option("ssl.truststore.password", STRING, "Password of the trust store."),
-    Option("basic-auth.credentials-source", STRING, "Where name and password come from."),
+    Option(
+        "basic-auth.credentials-source",
+        one_of("USER_INFO", "URL"),
+        "Where name and password come from: `basic-auth.user-info`, or the address.",
+    ),
     Option("basic-auth.user-info", STRING, "Name and password."),
-    Option("bearer-auth.credentials-source", STRING, "Where the token comes from."),
+    Option(
+        "bearer-auth.credentials-source",
+        one_of("STATIC_TOKEN"),
+        "Where the token comes from: `bearer-auth.token`.",
+    ),
     Option("bearer-auth.token", STRING, "The token."),
     Option("properties.*", STRING, "Any property of the registry's client."),
 )

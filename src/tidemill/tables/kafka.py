@@ -573,7 +573,13 @@ _OWNED_PROPERTIES = (
     "key.serializer",
     "value.serializer",
     "enable.auto.commit",
+    "transactional.id",
 )
+# What a transaction needs, and how a script may say so without being contradicted.
+_TRANSACTIONAL: Mapping[str, tuple[str, ...]] = {
+    "acks": ("all", "-1"),
+    "enable.idempotence": ("true",),
+}
 
 
 def read_shared(
@@ -588,7 +594,7 @@ def read_shared(
     """Check what both connectors share and give it as fields of a TopicTable. Ends in `reader.finish()`."""
     _check_topics(reader)
     bounded = _read_bounded(reader)
-    _check_properties(reader, bounded)
+    _check_properties(reader, bounded, guarantee)
     properties = _client_properties(reader)
     reading = _read_reading(reader)
     watermark = read_watermark_options(declaration, reader)
@@ -777,7 +783,7 @@ def _client_properties(reader: OptionReader) -> Mapping[str, str]:
     return properties
 
 
-def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
+def _check_properties(reader: OptionReader, bounded: Bounded, guarantee: DeliveryGuarantee) -> None:
     has_group = reader.has(GROUP_ID)
     if bounded.mode is BoundedMode.GROUP_OFFSETS and not has_group:  # V26, for the end
         reader.error(
@@ -801,6 +807,16 @@ def _check_properties(reader: OptionReader, bounded: Bounded) -> None:
             reader.warn(
                 "OPT-027",
                 f"option '{key}' has no effect: Tidemill sets this property itself",
+                reader.key_span(key),
+            )
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        return
+    for name, needed in _TRANSACTIONAL.items():
+        key = f"properties.{name}"
+        if reader.has(key) and (reader.text(key) or "").lower() not in needed:
+            reader.warn(
+                "OPT-027",
+                f"option '{key}' has no effect: writing exactly once needs '{needed[0]}'",
                 reader.key_span(key),
             )
 

@@ -215,6 +215,28 @@ _HONOURED = (
         False,
     ),
     Setting(
+        "table.exec.sink.not-null-enforcer",
+        one_of("ERROR", "DROP"),
+        "NULL in a NOT NULL column of a Kafka sink: ERROR stops the job, DROP leaves the row out and counts it.",
+        Status.HONOURED,
+        "ERROR",
+    ),
+    Setting(
+        "table.exec.sink.type-length-enforcer",
+        one_of("IGNORE", "TRIM_PAD", "ERROR"),
+        "A value of a Kafka sink of another length than CHAR(n), VARCHAR(n), BINARY(n) or VARBINARY(n) says: IGNORE"
+        " writes it as it is, TRIM_PAD cuts and pads it, ERROR stops the job.",
+        Status.HONOURED,
+        "IGNORE",
+    ),
+    Setting(
+        "table.exec.sink.nested-constraint-enforcer",
+        one_of("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS"),
+        "Whether the two above look into ROWs, or into ARRAYs and MAPs as well; in the latter nothing is cut.",
+        Status.HONOURED,
+        "IGNORE",
+    ),
+    Setting(
         "execution.runtime-mode",
         _RUNTIME_MODE,
         "STREAMING; --bounded ends.",
@@ -245,27 +267,6 @@ _LATER = (
         "Whether a CDC source may repeat changes.",
         Status.LATER,
         False,
-    ),
-    Setting(
-        "table.exec.sink.not-null-enforcer",
-        one_of("ERROR", "DROP"),
-        "NULL in a NOT NULL column of a sink: ERROR stops the job, DROP leaves the row out and counts it.",
-        Status.HONOURED,
-        "ERROR",
-    ),
-    Setting(
-        "table.exec.sink.nested-constraint-enforcer",
-        one_of("IGNORE", "ERROR"),
-        "Whether NOT NULL inside rows and collections is checked.",
-        Status.LATER,
-        "IGNORE",
-    ),
-    Setting(
-        "table.exec.sink.type-length-enforcer",
-        one_of("IGNORE", "TRIM_PAD", "ERROR"),
-        "What happens to values longer than CHAR(n), VARCHAR(n), BINARY(n), VARBINARY(n).",
-        Status.LATER,
-        "IGNORE",
     ),
     Setting(
         "table.exec.sink.upsert-materialize",

@@ -66,6 +66,7 @@ def bind_insert(statement: ast.Insert, catalog: Catalog) -> nodes.Sink:
         target,
         statement.target.span,
         on_conflict=statement.on_conflict,
+        enforcement=_enforcement(catalog, statement.target.span),
     )
     if statement.on_conflict and not isinstance(target.connector, UpsertKafkaTable):
         raise script_error(
@@ -75,6 +76,23 @@ def bind_insert(statement: ast.Insert, catalog: Catalog) -> nodes.Sink:
             "leave ON CONFLICT out",
         )
     return sink
+
+
+def _enforcement(catalog: Catalog, span: Span) -> nodes.Enforcement:
+    lengths, nested = (
+        (catalog.setting(f"table.exec.sink.{what}-enforcer") or "IGNORE").upper()
+        for what in ("type-length", "nested-constraint")
+    )
+    if (lengths, nested) == ("TRIM_PAD", "ROWS_AND_COLLECTIONS"):
+        raise script_error(
+            "PLAN-048",
+            "Trimming and/or padding is not supported if constraint checking is enabled on types nested in"
+            " collections.",
+            span,
+            "SET 'table.exec.sink.nested-constraint-enforcer' = 'ROWS', or"
+            " 'table.exec.sink.type-length-enforcer' = 'ERROR'",
+        )
+    return nodes.Enforcement(lengths, nested)
 
 
 def _finished(node: Node, span: Span) -> Node:

@@ -304,6 +304,20 @@ class Union(Node):
 
 
 @dataclass(frozen=True)
+class Enforcement:
+    """What becomes of values that do not fit a sink's columns, in the words of Flink's settings."""
+
+    lengths: str = "IGNORE"
+    """IGNORE, TRIM_PAD or ERROR."""
+    nested: str = "IGNORE"
+    """How deep constraints are looked at: IGNORE, ROWS or ROWS_AND_COLLECTIONS."""
+
+    def __post_init__(self) -> None:
+        if self.nested == "ROWS_AND_COLLECTIONS" and self.lengths == "TRIM_PAD":
+            raise ValueError("nothing is cut inside of a collection")
+
+
+@dataclass(frozen=True)
 class Sink(Single):
     """Writes to a table; its input's columns are exactly the table's writable columns, in order and type."""
 
@@ -312,6 +326,7 @@ class Sink(Single):
     materialize: bool = False
     """Whether rows of one primary key must be put in order first: the query's key is another one."""
     on_conflict: str | None = None
+    enforcement: Enforcement = Enforcement()
 
     @property
     def columns(self) -> tuple[Field, ...]:
