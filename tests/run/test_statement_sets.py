@@ -122,3 +122,18 @@ def test_a_set_may_write_to_kafka_to_the_screen_and_nowhere(
         "gone": 6,
         "counted": 1,
     }
+
+
+def test_every_sink_keeps_its_constraints(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    source = world.create(*orders(range(2)), {"id": 2}, {"id": 3, "customer": "dora"})
+    world.run(
+        f"CREATE TABLE orders (id INT, customer VARCHAR(2)) {world.kafka(source)};"
+        "CREATE TABLE shown (id INT, customer VARCHAR(2) NOT NULL) WITH ('connector' = 'print');"
+        "CREATE TABLE gone WITH ('connector' = 'blackhole') LIKE shown (EXCLUDING OPTIONS);"
+        "SET 'table.exec.sink.not-null-enforcer' = 'DROP';"
+        "SET 'table.exec.sink.type-length-enforcer' = 'TRIM_PAD';"
+        "INSERT INTO shown SELECT id, customer FROM orders;"
+        "INSERT INTO gone SELECT id, customer FROM orders;"
+    )
+    assert capsys.readouterr().out.splitlines() == ["+I[0, a]", "+I[1, b]", "+I[3, do]"]
+    assert world.losses == {"shown: NULL in customer": 1, "gone: NULL in customer": 1}

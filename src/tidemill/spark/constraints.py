@@ -49,6 +49,16 @@ class Constraints:
     dropped: Count | None = field(default=None, hash=False, compare=False)
     """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
 
+    @property
+    def is_trivial(self) -> bool:
+        """Whether every row keeps them."""
+        return self.enforcement == Enforcement() and all(
+            declared.type.nullable for _, declared in self.columns
+        )
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(self.enforce, batches)
+
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc
 

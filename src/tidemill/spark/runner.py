@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from tidemill.spark.sink import (
     kafka_records,
     printed_records,
     sink_spec,
+    swallowed,
     swallowed_records,
     transactional_id_prefix,
 )
@@ -412,27 +414,29 @@ class Runner:
         frames: list[DataFrame],
         dropped: Any,
     ) -> Any:
-        if len(job.roots) == 1 and _swallows(job.roots[0]):
-            # Here every column is computed, which is what one who measures wants.
-            return frames[0].writeStream.format("noop")
         drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
-        whole: DataFrame | None = None
+        counters = [
+            _Counter(root.table.name, dropped) if drops and isinstance(root, nodes.Sink) else None
+            for root in job.roots
+        ]
+        if len(job.roots) == 1 and _swallows(job.roots[0]):
+            whole = swallowed(frames[0], job.roots[0], counters[0])
+            return whole.writeStream.format("noop")
+        parts: list[DataFrame] = []
         takers = {}
         for i, (frame, root) in enumerate(zip(frames, job.roots, strict=True)):
             taker = taker_of(root, self.output)
             if taker is not None:
                 takers[i] = taker
                 style = self.output.style if isinstance(root, nodes.Collect) else "row"
-                part = printed_records(frame, root.input.columns, i, style)
+                parts.append(printed_records(frame, root, i, counters[i], style))
             elif _swallows(root):
-                part = swallowed_records(frame, i)
+                parts.append(swallowed_records(frame, root, i, counters[i]))
             else:
                 assert isinstance(root, nodes.Sink)
-                counter = _Counter(root.table.name, dropped) if drops else None
                 partitioner = self._partitioner(job, root.table, targets)
-                part = kafka_records(frame, root, i, counter, partitioner)
-            whole = part if whole is None else whole.unionAll(part)
-        assert whole is not None
+                parts.append(kafka_records(frame, root, i, counters[i], partitioner))
+        whole = reduce(DataFrame.unionAll, parts)
         if takers:
             register_printer(self.spark, job_id, Printer(takers))
         return whole.writeStream.format("tidemill-kafka").option(

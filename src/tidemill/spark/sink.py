@@ -28,7 +28,7 @@ from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.printing import rendered
 from tidemill.spark.source import Count
 from tidemill.tables.builtin import BlackholeTable, PrintTable
-from tidemill.tables.catalog import Table
+from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
@@ -150,12 +150,7 @@ def kafka_records(
         ),
     )
     names = tuple(name for name, _ in kept)
-    constraints = Constraints(
-        table.name,
-        tuple((place[c.name], Field(c.name, c.type)) for c in schema.physical),
-        sink.enforcement,
-        dropped,
-    )
+    constraints = _constraints(sink, dropped)
     encode = Encode(table.name, value, key, names, constraints, deletes, changes)
     output = s.StructType(
         [
@@ -171,15 +166,42 @@ def kafka_records(
     return _records(records, index)
 
 
-def printed_records(frame: DataFrame, fields: Sequence[Field], index: int, style: str) -> DataFrame:
+def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:
+    columns = tuple(
+        (column_name(i), Field(c.name, c.type))
+        for i, c in enumerate(sink.table.schema.writable)
+        if not isinstance(c, Metadata)
+    )
+    return Constraints(sink.table.name, columns, sink.enforcement, dropped)
+
+
+def _kept(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame:
+    """The rows with every constraint of their table kept."""
+    if not isinstance(root, nodes.Sink):
+        return frame
+    constraints = _constraints(root, dropped)
+    return frame if constraints.is_trivial else map_in_arrow(frame, constraints, frame.schema)
+
+
+def printed_records(
+    frame: DataFrame, root: nodes.Root, index: int, dropped: Count | None, style: str
+) -> DataFrame:
     """The rows as lines of text; a row's kind takes the place of a partition."""
-    lines = rendered(frame, fields, style)
+    lines = rendered(_kept(frame, root, dropped), root.input.columns, style)
     shown = lines.selectExpr("CAST(kind AS INT) AS partition", "CAST(text AS BINARY) AS value")
     return _records(shown, index)
 
 
-def swallowed_records(frame: DataFrame, index: int) -> DataFrame:
-    return _records(frame.select(f.expr("CAST(NULL AS BINARY)").alias("value")), index)
+def swallowed_records(
+    frame: DataFrame, root: nodes.Root, index: int, dropped: Count | None
+) -> DataFrame:
+    nothing = f.expr("CAST(NULL AS BINARY)").alias("value")
+    return _records(_kept(frame, root, dropped).select(nothing), index)
+
+
+def swallowed(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame:
+    """The rows themselves, all of whose columns are computed: what one who measures wants."""
+    return _kept(frame, root, dropped)
 
 
 _RECORD = (

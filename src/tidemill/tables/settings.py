@@ -217,14 +217,14 @@ _HONOURED = (
     Setting(
         "table.exec.sink.not-null-enforcer",
         one_of("ERROR", "DROP"),
-        "NULL in a NOT NULL column of a Kafka sink: ERROR stops the job, DROP leaves the row out and counts it.",
+        "NULL in a NOT NULL column of a sink: ERROR stops the job, DROP leaves the row out and counts it.",
         Status.HONOURED,
         "ERROR",
     ),
     Setting(
         "table.exec.sink.type-length-enforcer",
         one_of("IGNORE", "TRIM_PAD", "ERROR"),
-        "A value of a Kafka sink of another length than CHAR(n), VARCHAR(n), BINARY(n) or VARBINARY(n) says: IGNORE"
+        "A value of a sink of another length than CHAR(n), VARCHAR(n), BINARY(n) or VARBINARY(n) says: IGNORE"
         " writes it as it is, TRIM_PAD cuts and pads it, ERROR stops the job.",
         Status.HONOURED,
         "IGNORE",
