@@ -182,12 +182,19 @@ class Trial:
         table = fold(self.broker.bootstrap, f"{self.name}-totals")
         return {str(key): value["rows_seen"] for key, value in table.items()}
 
-    def check_once_and_in_order(self) -> None:
-        by_key: dict[int, list[int]] = {}
+    def plain(self) -> dict[int, list[int]]:
+        """What a reader of committed records finds under each key, in order."""
+        by_key: dict[int, list[int]] = {k: [] for k in range(KEYS)}
         for record in consume(self.broker.bootstrap, f"{self.name}-plain"):
             row = json.loads(record.value or b"")
-            by_key.setdefault(row["k"], []).append(row["n"])
-        assert by_key == {k: list(range(k, self.rows, KEYS)) for k in range(KEYS)}
+            by_key[row["k"]].append(row["n"])
+        return by_key
+
+    def all_rows(self) -> dict[int, list[int]]:
+        return {k: list(range(k, self.rows, KEYS)) for k in range(KEYS)}
+
+    def check_once_and_in_order(self) -> None:
+        assert self.plain() == self.all_rows()
         counts: dict[bytes, list[int]] = {}
         for record in consume(self.broker.bootstrap, f"{self.name}-totals"):
             seen = json.loads(record.value or b"")["rows_seen"]
@@ -248,6 +255,17 @@ class Trial:
         )
         assert wait <= max(batch, 1.0)
 
+    def die_inside(self, watcher: Watcher) -> None:
+        """Run, and be killed between a writer's first record and its commit."""
+        for _ in range(10):
+            self.feed(20_000)
+            process = self.start()
+            self._until(process, lambda: watcher.is_open)
+            self.kill(process, watcher)
+            if self.inside:
+                return
+        raise AssertionError("ten kills, and none inside a transaction")
+
     def _until(self, process: Process, condition: object, seconds: float = 120) -> None:
         assert callable(condition)
         end = time.monotonic() + seconds
@@ -279,20 +297,26 @@ def test_a_job_that_is_down_longer_than_its_transaction_may_last(
 ) -> None:
     trial = Trial(tidemill, broker, name, timeout_ms=5_000)
     with watching(trial.watcher()) as watcher:
-        for _ in range(10):
-            trial.feed(20_000)
-            process = trial.start()
-            trial._until(process, lambda: watcher.is_open)
-            trial.kill(process, watcher)
-            if trial.inside:
-                break
-        assert trial.inside
+        trial.die_inside(watcher)
         end = time.monotonic() + 90
         while watcher.is_open:
             assert time.monotonic() < end, "the broker has not aborted what was left open"
             time.sleep(0.1)
         trial.finish(trial.start())
     trial.check_once_and_in_order()
+
+
+@long_proof
+def test_a_fresh_start_under_an_old_prefix_writes_all_rows_again(
+    tidemill: Command, broker: Broker, name: str
+) -> None:
+    trial = Trial(tidemill, broker, name)
+    with watching(trial.watcher()) as watcher:
+        trial.die_inside(watcher)
+        before = trial.plain()
+        trial.finish(trial.start(tidemill.place / "fresh"))
+    # What the first job had begun is gone, and what it had committed is not taken for the second one's.
+    assert trial.plain() == {k: before[k] + rows for k, rows in trial.all_rows().items()}
 
 
 @long_proof
