@@ -176,10 +176,13 @@ class _Replayed:
         time.sleep(2 if self.case.steps[step].partitions else 0.12)
         for job in self.jobs:
             try:
-                if ends_by_itself(job.job, False) and step == len(self.case.steps) - 1:
-                    job.query.awaitTermination()
-                else:
+                if not ends_by_itself(job.job, False):
                     job.query.processAllAvailable()
+                elif step < len(self.case.steps) - 1:
+                    # It waits for what a later step brings, and Spark cannot tell that from work.
+                    time.sleep(self.case.quiet_seconds)
+                else:
+                    job.query.awaitTermination()
             except Exception:
                 if job.failure() is None:
                     raise

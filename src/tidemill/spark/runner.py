@@ -38,6 +38,8 @@ from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import (
+    LENGTH_ENFORCER,
+    NULL_ENFORCER,
     kafka_records,
     kafka_sink_spec,
     rendered,
@@ -231,6 +233,7 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
     """Reach the brokers and find the topics, so that a slip is told before anything runs."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
+    told: list[str] = []
     # Sources first: a topic that is written as well must exist all the same.
     for table in _kafka_sources(job):
         connector = table.connector
@@ -241,7 +244,11 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
         seen.add(key)
         found = _ask(admin.describeTopics, topics_spec(connector), table)
         missing = found["missing"]
-        if missing or not found["topics"]:
+        if not missing and not found["topics"] and connector.discovery_interval:
+            told.append(
+                f"no topic matches '{connector.topic_pattern}' of table '{table.name}' yet; it is waited for"
+            )
+        elif missing or not found["topics"]:
             what = (
                 f"topic '{missing[0]}'"
                 if missing
@@ -255,7 +262,6 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
                 table.span,
             )
     _check_dead_letters(admin, _kafka_sources(job))
-    told: list[str] = []
     partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
     for table in targets.values():
@@ -554,12 +560,13 @@ class Runner:
         root = job.roots[0]
         sinks = [r for r in job.roots if isinstance(r, nodes.Sink)]
         if sinks and all(isinstance(s.table.connector, TopicTable) for s in sinks):
-            drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
+            drops = job.settings.get(NULL_ENFORCER) == "DROP"
+            lengths = str(job.settings.get(LENGTH_ENFORCER) or "IGNORE")
             records = []
             for i, (frame, sink) in enumerate(zip(frames, sinks, strict=True)):
                 counter = _Counter(sink.table.name, dropped) if drops else None
                 partitioner = self._partitioner(job, sink.table, targets)
-                records.append(kafka_records(frame, sink, i, counter, partitioner))
+                records.append(kafka_records(frame, sink, i, counter, partitioner, lengths))
             whole = records[0]
             for part in records[1:]:
                 whole = whole.unionAll(part)

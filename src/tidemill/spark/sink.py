@@ -29,7 +29,7 @@ from tidemill.spark.source import Count
 from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
-from tidemill.types import Field
+from tidemill.types import MAX_LENGTH, BinaryType, CharType, Field, VarBinaryType, VarCharType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +72,8 @@ class Encode:
     """Whether the value's format tells the rows' kinds."""
     dropped: Count | None = field(hash=False, compare=False)
     """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
+    lengths: tuple[tuple[str, Field], ...] = ()
+    """Columns whose values must have the length of their type, each with its field in the script."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -117,11 +119,50 @@ class Encode:
                     f"Column '{name}' is NOT NULL, however, a null value is being written into it"
                     f" (table '{self.table}')",
                     f"filter such rows out: WHERE {name} IS NOT NULL, or SET"
-                    " 'table.exec.sink.not-null-enforcer' = 'DROP'",
+                    f" '{NULL_ENFORCER}' = 'DROP'",
                 )
             self.dropped(f"NULL in {name}", batch.column(column).null_count)
             batch = batch.filter(pc.is_valid(batch.column(column)))
+        for column, declared in self.lengths:
+            self._check_lengths(batch.column(column), declared)
         return batch
+
+    def _check_lengths(self, values: Any, declared: Field) -> None:
+        """`table.exec.sink.type-length-enforcer` = ERROR: the first value that does not fit stops the job."""
+        import pyarrow.compute as pc
+
+        assert isinstance(declared.type, (CharType, VarCharType, BinaryType, VarBinaryType))
+        of_text = isinstance(declared.type, (CharType, VarCharType))
+        found = pc.utf8_length(values) if of_text else pc.binary_length(values)
+        fixed = isinstance(declared.type, (CharType, BinaryType))
+        limit = declared.type.length
+        wrong = pc.not_equal(found, limit) if fixed else pc.greater(found, limit)
+        if not pc.any(wrong).as_py():
+            return
+        length = found.filter(wrong)[0].as_py()
+        raise RecordFault(
+            "RUN-013",
+            f"Column '{declared.name}' is {declared.type.as_nullable}, however, a"
+            f" {'string' if of_text else 'binary'} of length {length} is being written into it"
+            f" (table '{self.table}')",
+            f"cast it: CAST({declared.name} AS {declared.type.as_nullable}), or SET '{LENGTH_ENFORCER}' = 'TRIM_PAD'",
+        )
+
+
+NULL_ENFORCER = "table.exec.sink.not-null-enforcer"
+LENGTH_ENFORCER = "table.exec.sink.type-length-enforcer"
+
+
+def _trimmed(column: str, declared: Field) -> str:
+    """What TRIM_PAD makes of a column, in Spark's SQL; lengths inside of rows and collections are left alone."""
+    match declared.type:
+        case CharType(length=length):
+            return f"rpad({column}, {length}, ' ')"
+        case BinaryType(length=length):
+            return f"rpad({column}, {length}, X'00')"
+        case VarCharType(length=length) | VarBinaryType(length=length) if length < MAX_LENGTH:
+            return f"substring({column}, 1, {length})"
+    return column
 
 
 def kafka_records(
@@ -130,10 +171,12 @@ def kafka_records(
     index: int,
     dropped: Count | None,
     partitioner: Partitioner | None,
+    lengths: str = "IGNORE",
 ) -> DataFrame:
     """The sink's rows as (sink, topic?, partition?, key, value, headers?, timestamp?) for the kernel.
 
-    `dropped` counts rows with a NULL where none may be; without it they stop the job.
+    `dropped` counts rows with a NULL where none may be; without it they stop the job. `lengths` is what becomes of
+    values that are too long or too short for their type: IGNORE, TRIM_PAD or ERROR.
     """
     table = sink.table
     connector, schema = table.connector, table.schema
@@ -158,6 +201,14 @@ def kafka_records(
     changes = has_kinds and not connector.value_format.definition.changelog.insert_only
     written = [c for c in schema.metadata if not c.virtual]
     kept = {_METADATA_COLUMNS[c.key]: c for c in written}
+    lengthy = [
+        (place[c.name], Field(c.name, c.type))
+        for c in schema.physical
+        if _trimmed(place[c.name], Field(c.name, c.type)) != place[c.name]
+    ]
+    if lengths == "TRIM_PAD":
+        # Before rows go to their writers, which is by key.
+        frame = frame.withColumns({n: f.expr(_trimmed(n, declared)) for n, declared in lengthy})
     prepared = frame.select(
         *(n for n in frame.columns if n != KIND_COLUMN or deletes or changes),
         *(
@@ -171,7 +222,8 @@ def kafka_records(
         for c in schema.writable
         if not c.type.nullable and not isinstance(c, Metadata)
     )
-    encode = Encode(table.name, value, key, names, required, deletes, changes, dropped)
+    checked = tuple(lengthy) if lengths == "ERROR" else ()
+    encode = Encode(table.name, value, key, names, required, deletes, changes, dropped, checked)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),
@@ -222,6 +274,8 @@ def kafka_sink_spec(tables: Sequence[Table], job: str) -> str:
             {
                 "table": table.name,
                 "topic": connector.topics[0] if connector.has_one_topic else None,
+                "topics": list(connector.topics) or None,
+                "topicPattern": connector.topic_pattern,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
                 "transactionalIdPrefix": transactional_id_prefix(table, job),

@@ -263,8 +263,9 @@ _LATER = (
     Setting(
         "table.exec.sink.type-length-enforcer",
         one_of("IGNORE", "TRIM_PAD", "ERROR"),
-        "What happens to values longer than CHAR(n), VARCHAR(n), BINARY(n), VARBINARY(n).",
-        Status.LATER,
+        "Values of a sink's CHAR(n), VARCHAR(n), BINARY(n) and VARBINARY(n) columns that are too long, or too short"
+        " where the length is fixed: IGNORE writes them, TRIM_PAD cuts and pads them, ERROR stops the job.",
+        Status.HONOURED,
         "IGNORE",
     ),
     Setting(

@@ -3,6 +3,7 @@ package io.tidemill.kafka;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 
 /**
  * The tables that one write goes to; a row names its table by its place in this list.
@@ -15,6 +16,8 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    * One Kafka table as the target of rows.
    *
    * @param topic where a row goes that names no topic itself
+   * @param topics the topics that a row may name; null if {@code topicPattern} tells, or any may
+   * @param topicPattern a Java regular expression that the topic of a row must match in full
    * @param guarantee {@code exactly-once}, {@code at-least-once} or {@code none}
    * @param transactionalIdPrefix with exactly once: writer p's transactional id is prefix-p
    * @param partitioner {@code default}: the client decides; {@code fixed}: writer p writes to
@@ -24,6 +27,8 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
   record Target(
       String table,
       String topic,
+      List<String> topics,
+      String topicPattern,
       Map<String, String> properties,
       String guarantee,
       String transactionalIdPrefix,
@@ -42,6 +47,12 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       if (guarantee.equals("exactly-once") && transactionalIdPrefix == null) {
         throw new IllegalArgumentException("exactly-once needs a transactionalIdPrefix");
       }
+    }
+
+    boolean takes(String name) {
+      return topicPattern != null
+          ? Pattern.matches(topicPattern, name)
+          : topics == null || topics.contains(name);
     }
 
     boolean flushes() {
