@@ -80,6 +80,8 @@ def test_a_case_has_the_answer_of_its_input(path: Path) -> None:
             assert answer.types is not None
         elif look.topic:
             assert look.topic in answer.result.topics
+        elif look.group:
+            assert look.group in answer.result.groups
         else:
             assert look.fragment and look.fragment in (answer.result.error or "")
     text = case.answer_path.read_text(encoding="utf-8")
