@@ -5,16 +5,21 @@ values, and the text of an answer. Law: a file that says anything unclear is ref
 an answer of another Flink than FLINK too, and `read_answer(write_answer(a))` is `a`.
 
     # One sentence: what the case shows.
-    == topic in partitions=2
+    == topic in partitions=2 message.timestamp.type=LogAppendTime
     {"id": 1}
     @{"partition": 1, "key": "k", "timestamp": 1700000000000, "headers": {"h": "v"}} {"id": 2}
     @{"key": "k"} <null>
+    @{"transaction": "aborted"} {"id": 3}
+    == deleted
+    in partition:0,offset:1
+    == group g
+    in partition:0,offset:2;partition:1,offset:1
     == topic out
     == script quiet=5
     CREATE TABLE … 'topic' = '${in}', 'properties.bootstrap.servers' = '${BOOTSTRAP}' …;
     INSERT INTO … SELECT …;
     == step
-    == topic in
+    == topic in partitions=3
     {"id": 3}
     == look
     topic out timestamps partitions by key
@@ -24,23 +29,32 @@ an answer of another Flink than FLINK too, and `read_answer(write_answer(a))` is
     @{"partition": 0} {"id":1}
 
 A record is a line: its value's exact text, or `<null>`, `<empty>`, `<hex 00ff>`; before it, after `@`,
-what else there is to say. A key or a header is a text, null, or {"hex": "00ff"}. Records of the first
-part are there before the script starts; those after a `== step` come when all before them has been
-read and the jobs are quiet (for `quiet` seconds, 3 unless the script says so).
+what else there is to say. A key or a header is a text, null, or {"hex": "00ff"}. Records beside each other
+with the same `transaction` (committed or aborted) are one. Records of the first part are there before the
+script starts; those after a `== step` come when all before them has been read and the jobs are quiet (for
+`quiet` seconds, 3 unless the script says so).
 
-What to look at: `select` (the changelog of the last SELECT), `topic NAME` (the wire), `error CODE
-fragment` (our diagnostic's code, and words that Flink's error must hold). A topic's `timestamps` are
+A topic's settings with a dot are Kafka's. `partitions=0` says that nobody has created the topic; a step
+may give a topic more partitions, or its first. `== deleted` names the first offsets that are kept, as by
+retention, and `== group NAME` what a consumer group has committed, maybe nothing; `${NAME}` is the
+group's real name.
+
+What to look at: `select` (the changelog of the last SELECT), `topic NAME` (the wire), `group NAME` (the
+offsets that it has committed in the end), `error CODE fragment` (our diagnostic's code, and words that
+Flink's error must hold). A topic's `timestamps` are
 compared if asked for, and `partitions` also of records without a key, whose partition Kafka picks at
-random where a topic has several. `by key` says that only the order within a key is promised.
+random where a topic has several. `by key` says that only the order within a key is promised, `last` that of
+the records of a key only the last one is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -57,11 +71,14 @@ SAMPLES = """CREATE TABLE samples ({columns}) WITH (
 
 QUIET_SECONDS = 3.0
 KINDS = ("+I", "-U", "+U", "-D")
-ATTRIBUTES = ("partition", "key", "timestamp", "headers")
-LOOK_WORDS = ("timestamps", "partitions", "by key")
+ATTRIBUTES = ("partition", "key", "timestamp", "headers", "transaction")
+TRANSACTIONS = ("committed", "aborted")
+LOOK_WORDS = ("timestamps", "partitions", "by key", "last")
 MARKS = ("not yet", "differs")
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Offsets = tuple[tuple[str, int, int], ...]
+"""Topic, partition and offset of each."""
 
 
 class CaseError(Exception):
@@ -86,6 +103,8 @@ class Record:
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+    transaction: str | None = None
+    """Of a record to write: how the transaction ends that it is part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +119,36 @@ class Row:
 class Topic:
     name: str
     partitions: int
+    """0: it is not there when the script starts."""
+    configs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Topic and record, in the order of writing."""
+    """Topic and record, in the order of writing, and before that the topics that get more partitions."""
 
     records: tuple[tuple[str, Record], ...]
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group, and what it has committed before the script starts."""
+
+    name: str
+    offsets: Offsets
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One thing to compare: of `what` select, topic or error."""
+    """One thing to compare: of `what` select, topic, group or error."""
 
     what: str
     topic: str | None = None
     words: frozenset[str] = frozenset()
     code: str | None = None
     fragment: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +166,7 @@ class Result:
     select: tuple[Row, ...] | None = None
     topics: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     error: str | None = None
+    groups: Mapping[str, Offsets] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +180,8 @@ class Case:
     looks: tuple[Look, ...]
     mark: Mark | None = None
     tidemill: Result | None = None
+    groups: tuple[Group, ...] = ()
+    deleted: Offsets = ()
 
     @property
     def name(self) -> str:
@@ -160,13 +194,21 @@ class Case:
     @property
     def input(self) -> str:
         """Sum of all that a recording depends on. Our own error code and marks are not part of it."""
-        looks = [[look.what, look.topic, sorted(look.words)] for look in self.looks]
-        topics = [[topic.name, topic.partitions] for topic in self.topics]
+        looks = [[look.what, look.topic or look.group, sorted(look.words)] for look in self.looks]
+        topics = [[topic.name, topic.partitions, *topic.configs] for topic in self.topics]
         steps = [
-            [[topic, format_record(record)] for topic, record in step.records]
+            [*step.partitions, *([topic, format_record(record)] for topic, record in step.records)]
             for step in self.steps
         ]
-        return checksum([topics, steps, self.script, self.quiet_seconds, looks])
+        parts = [topics, steps, self.script, self.quiet_seconds, looks]
+        # Nothing is added for a case that has neither, so that its sum stays.
+        parts += [[group.name, *group.offsets] for group in self.groups]
+        return checksum([*parts, self.deleted] if self.deleted else parts)
+
+    @property
+    def can_restart(self) -> bool:
+        """A job that looks for no new partitions finds them all the same when it starts again, in Flink too."""
+        return "'scan.topic-partition-discovery.interval' = '0" not in self.script
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -339,7 +381,14 @@ def parse_record(line: str, fail: Callable[[str], NoReturn]) -> Record:
         headers=_parse_headers(attributes.get("headers"), fail),
         partition=_parse_integer(attributes.get("partition"), "partition", 0, fail),
         timestamp_ms=_parse_integer(attributes.get("timestamp"), "timestamp", 1, fail),
+        transaction=_parse_transaction(attributes.get("transaction"), fail),
     )
+
+
+def _parse_transaction(value: object, fail: Callable[[str], NoReturn]) -> str | None:
+    if value is not None and value not in TRANSACTIONS:
+        fail(f"a transaction is one of {', '.join(TRANSACTIONS)}")
+    return None if value is None else str(value)
 
 
 def _parse_value(text: str, fail: Callable[[str], NoReturn]) -> bytes | None:
@@ -402,6 +451,8 @@ def format_record(record: Record) -> str:
         pairs = [(name, _format_bytes(data)) for name, data in record.headers]
         distinct = len(dict(pairs)) == len(pairs)
         attributes["headers"] = dict(pairs) if distinct else [list(pair) for pair in pairs]
+    if record.transaction is not None:
+        attributes["transaction"] = record.transaction
     before = f"@{json.dumps(attributes, ensure_ascii=False)} " if attributes else ""
     return before + _format_value(record.value)
 
@@ -436,20 +487,23 @@ def read_case(path: Path) -> Case:
     lines = _read(path)
     comment, begin = _comment(path, lines)
     topics: dict[str, Topic] = {}
-    steps: list[list[tuple[str, Record]]] = [[]]
+    groups: dict[str, Group] = {}
+    steps = [_Step()]
     once: dict[str, _Section] = {}
     ours: list[_Section] = []
     for section in _sections(path, lines, begin):
         match section.words:
             case ("topic", name, *settings):
                 _read_topic(section, name, settings, topics, steps)
+            case ("group", name) if name not in groups and name not in topics:
+                groups[name] = Group(name, _read_offsets(section, topics))
             case ("step",):
                 if any(True for _ in section.lines()):
                     section.fail(
                         "records stand in a topic section after the step", section.line + 1
                     )
-                steps.append([])
-            case ("script", *_) | ("look",) | ("mark",):
+                steps.append(_Step())
+            case ("script", *_) | ("look",) | ("mark",) | ("deleted",):
                 kind = section.words[0]
                 if kind in once:
                     section.fail(f"the case has a second section '{kind}'")
@@ -461,18 +515,36 @@ def read_case(path: Path) -> Case:
     for kind in ("script", "look"):
         if kind not in once:
             raise CaseError(path, len(lines), f"the case has no section '{kind}'")
-    script, quiet = _read_script(once["script"], topics)
-    looks = _read_looks(once["look"], topics)
+    script, quiet = _read_script(once["script"], [*topics, *groups])
+    looks = _read_looks(once["look"], topics, groups)
+    deleted = _read_offsets(once["deleted"], topics) if "deleted" in once else ()
     mark = _read_mark(once["mark"]) if "mark" in once else None
     expected = _read_ours(ours, looks) if ours else None
     if (expected is not None) != (mark is not None and mark.kind == "differs"):
         line = ours[0].line if ours else once["mark"].line
         raise CaseError(path, line, "a case that differs, and only that, has a section 'tidemill'")
     for number, step in enumerate(steps):
-        if number and not step:
+        if number and not step.records:
             raise CaseError(path, len(lines), f"step {number + 1} has no records")
-    made = tuple(Step(tuple(step)) for step in steps)
-    return Case(path, comment, tuple(topics.values()), made, script, quiet, looks, mark, expected)
+    return Case(
+        path,
+        comment,
+        tuple(topics.values()),
+        tuple(Step(tuple(step.records), tuple(step.partitions.items())) for step in steps),
+        script,
+        quiet,
+        looks,
+        mark,
+        expected,
+        tuple(groups.values()),
+        deleted,
+    )
+
+
+@dataclass
+class _Step:
+    records: list[tuple[str, Record]] = field(default_factory=list)
+    partitions: dict[str, int] = field(default_factory=dict)
 
 
 def _read_topic(
@@ -480,39 +552,68 @@ def _read_topic(
     name: str,
     settings: list[str],
     topics: dict[str, Topic],
-    steps: list[list[tuple[str, Record]]],
+    steps: list[_Step],
 ) -> None:
     known = dict(word.partition("=")[::2] for word in settings)
-    if set(known) - {"partitions"}:
-        section.fail(f"a topic has no setting '{(set(known) - {'partitions'}).pop()}'")
+    count = known.pop("partitions", None)
+    for setting in known:
+        if "." not in setting:
+            section.fail(f"a topic has no setting '{setting}'")
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         section.fail(f"'{name}' is not a topic's name: small letters, digits and _ only")
-    if name in topics and known:
-        section.fail(f"the partitions of topic '{name}' were said before")
+    if count is not None and not re.fullmatch(r"0|[1-9]\d{0,2}", count):
+        section.fail("partitions must be a number from 0 to 999")
+    before = max((s.partitions.get(name, 0) for s in steps), default=0)
     if name not in topics:
         if len(steps) > 1:
             section.fail(f"topic '{name}' must be declared before the first step")
-        count = known.get("partitions", "1")
-        if not re.fullmatch(r"[1-9]\d{0,2}", count):
-            section.fail("partitions must be a number from 1 to 999")
-        topics[name] = Topic(name, int(count))
+        topics[name] = Topic(name, int(count or "1"), tuple(known.items()))
+    elif known or (count is not None and len(steps) == 1):
+        section.fail(f"the settings of topic '{name}' were said before")
+    elif count is not None:
+        if int(count) <= max(before, topics[name].partitions):
+            section.fail(f"a step can only give topic '{name}' more partitions")
+        steps[-1].partitions[name] = int(count)
+    partitions = max(before, topics[name].partitions, steps[-1].partitions.get(name, 0))
     for number, line in section.lines():
         record = parse_record(line, partial(section.fail, line=number))
         partition = record.partition or 0
-        if partition >= topics[name].partitions:
+        if partition >= partitions:
             section.fail(f"topic '{name}' has no partition {partition}", number)
-        placed = Record(record.value, record.key, record.headers, partition, record.timestamp_ms)
-        steps[-1].append((name, placed))
+        steps[-1].records.append((name, replace(record, partition=partition)))
 
 
-def _read_script(section: _Section, topics: Mapping[str, Topic]) -> tuple[str, float]:
+def _read_offsets(section: _Section, topics: Mapping[str, Topic] | None = None) -> Offsets:
+    """Lines `topic partition:0,offset:42;partition:1,offset:300`, as Flink writes offsets."""
+    offsets = []
+    for number, line in section.lines():
+        name, _, pairs = line.strip().partition(" ")
+        if topics is not None and name not in topics:
+            section.fail(f"no section declares a topic '{name}'", number)
+        for pair in pairs.split(";"):
+            found = re.fullmatch(r"partition:(\d+),offset:(\d+)", pair)
+            if not found:
+                section.fail("a line is a topic and 'partition:0,offset:42;partition:1,…'", number)
+            offsets.append((name, int(found[1]), int(found[2])))
+    return tuple(offsets)
+
+
+def format_offsets(offsets: Offsets) -> list[str]:
+    """A line for each topic."""
+    return [
+        f"{topic} " + ";".join(f"partition:{p},offset:{o}" for _, p, o in group)
+        for topic, group in itertools.groupby(sorted(offsets), key=lambda each: each[0])
+    ]
+
+
+def _read_script(section: _Section, names: Iterable[str]) -> tuple[str, float]:
     known = dict(word.partition("=")[::2] for word in section.words[1:])
     quiet = known.pop("quiet", str(QUIET_SECONDS))
     if known or not re.fullmatch(r"\d+(\.\d+)?", quiet):
         section.fail("a script has no setting but quiet=SECONDS")
     for number, line in section.lines():
         for name in re.findall(r"\$\{([^}]*)\}?", line):
-            if name != "BOOTSTRAP" and name not in topics:
+            if name not in ("BOOTSTRAP", *names):
                 section.fail(f"the script names a topic '{name}' that no section declares", number)
     text = "\n".join(line.rstrip() for line in section.body).strip("\n")
     if not split_statements(text):
@@ -520,7 +621,9 @@ def _read_script(section: _Section, topics: Mapping[str, Topic]) -> tuple[str, f
     return text, float(quiet)
 
 
-def _read_looks(section: _Section, topics: Mapping[str, Topic]) -> tuple[Look, ...]:
+def _read_looks(
+    section: _Section, topics: Mapping[str, Topic], groups: Mapping[str, Group]
+) -> tuple[Look, ...]:
     looks = []
     for number, line in section.lines():
         match line.split():
@@ -534,14 +637,16 @@ def _read_looks(section: _Section, topics: Mapping[str, Topic]) -> tuple[Look, .
                 if sorted(" ".join(words).split()) != sorted(rest):
                     section.fail(f"after the topic only {', '.join(LOOK_WORDS)} may stand", number)
                 looks.append(Look("topic", name, words))
+            case ["group", name] if name in groups:
+                looks.append(Look("group", group=name))
             case ["error", code, _, *_] if re.fullmatch(r"[A-Z]+-\d{3}", code):
                 looks.append(Look("error", code=code, fragment=line.split(None, 2)[2].strip()))
             case _:
-                wanted = "'select', 'topic NAME …' or 'error CODE fragment of the message'"
+                wanted = "'select', 'topic NAME …', 'group NAME' or 'error CODE fragment'"
                 section.fail(f"a look is {wanted}", number)
     if not looks:
         section.fail("there is nothing to look at")
-    seen = [(look.what, look.topic) for look in looks]
+    seen = [(look.what, look.topic, look.group) for look in looks]
     if len(set(seen)) < len(seen):
         section.fail("the same thing is looked at twice")
     return tuple(looks)
@@ -558,7 +663,9 @@ def _read_ours(sections: list[_Section], looks: tuple[Look, ...]) -> Result:
     select: tuple[Row, ...] | None = None
     error: str | None = None
     topics: dict[str, tuple[Record, ...]] = {}
-    known = [(look.what, look.topic) if look.topic else (look.what,) for look in looks]
+    groups: dict[str, Offsets] = {}
+    named = [(look.what, look.topic or look.group) for look in looks]
+    known = [(what, name) if name else (what,) for what, name in named]
     for section in sections:
         about = section.words[1:] or (known[0] if len(known) == 1 else ())
         # A job of ours may fail where Flink's gives rows, and the other way round.
@@ -571,9 +678,11 @@ def _read_ours(sections: list[_Section], looks: tuple[Look, ...]) -> Result:
                 select = _read_rows(section)
             case ("topic", name):
                 topics[name] = _read_records(section)
+            case ("group", name):
+                groups[name] = _read_offsets(section)
             case _:
                 error = section.text
-    return Result(select, topics, error)
+    return Result(select, topics, error, groups)
 
 
 def _read_rows(section: _Section) -> tuple[Row, ...]:
@@ -665,6 +774,7 @@ def read_answer(path: Path) -> Answer:
     select: tuple[Row, ...] | None = None
     error: str | None = None
     topics: dict[str, tuple[Record, ...]] = {}
+    groups: dict[str, Offsets] = {}
     for section in _sections(path, lines, len(head)):
         match section.words:
             case ("types",):
@@ -675,11 +785,13 @@ def read_answer(path: Path) -> Answer:
                 select = _read_rows(section)
             case ("topic", name):
                 topics[name] = _read_records(section)
+            case ("group", name):
+                groups[name] = _read_offsets(section)
             case ("error",):
                 error = section.text
             case _:
                 section.fail(f"there is no section '{' '.join(section.words)}' in an answer")
-    result = Result(select, topics, error)
+    result = Result(select, topics, error, groups)
     return Answer(path, head["recorded"], head["input"], types, mode, result)
 
 
@@ -713,6 +825,8 @@ def write_answer(answer: Answer) -> str:
         lines += ["== select", *(f"{row.kind} {row.text}" for row in result.select)]
     for topic, records in result.topics.items():
         lines += [f"== topic {topic}", *map(format_record, records)]
+    for group, offsets in result.groups.items():
+        lines += [f"== group {group}", *format_offsets(offsets)]
     if result.error is not None:
         lines += ["== error", result.error]
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from case import (
     Answer,
     CaseError,
     Evaluated,
+    Group,
     Record,
     Result,
     Row,
@@ -79,6 +80,8 @@ def test_a_case_has_the_answer_of_its_input(path: Path) -> None:
             assert answer.types is not None
         elif look.topic:
             assert look.topic in answer.result.topics
+        elif look.group:
+            assert look.group in answer.result.groups
         else:
             assert look.fragment and look.fragment in (answer.result.error or "")
     text = case.answer_path.read_text(encoding="utf-8")
@@ -178,7 +181,7 @@ BROKEN = {
     "quiet": ("quiet=1.5", "quite=1.5", "x.case:9: a script has no setting but quiet=SECONDS"),
     "look at topic": ("topic out by", "topic o by", "x.case:18: no section declares a topic 'o'"),
     "look words": ("by key", "by value", "x.case:18: after the topic only timestamps, partitions"),
-    "look": ("error RUN-010", "error", "x.case:19: a look is 'select', 'topic NAME …' or"),
+    "look": ("error RUN-010", "error", "x.case:19: a look is 'select', 'topic NAME …', 'group"),
     "mark": ("== look", "== mark\nlater: x\n== look", "x.case:18: a mark is 'not yet: reason' or"),
     "differs alone": (
         "== look",
@@ -221,6 +224,90 @@ def test_the_input_is_what_a_recording_depends_on(tmp_path: Path) -> None:
     assert len({same, *others}) == 5
 
 
+SET_UP = """\
+# A sentence.
+
+== topic in partitions=2 message.timestamp.type=LogAppendTime
+{"id": 1}
+@{"transaction": "aborted"} {"id": 2}
+
+== topic new partitions=0
+
+== group g
+in partition:0,offset:2;partition:1,offset:0
+
+== group h
+
+== deleted
+in partition:0,offset:1
+
+== script
+SELECT '${in}', '${g}';
+
+== step
+== topic in partitions=3
+@{"partition": 2} {"id": 3}
+== topic new partitions=1
+{"id": 4}
+
+== look
+select
+group g
+topic in by key last
+"""
+
+
+def test_what_is_there_before_the_script_and_comes_in_a_step(tmp_path: Path) -> None:
+    case = read_case(written(tmp_path, SET_UP))
+    assert case.topic("in").configs == (("message.timestamp.type", "LogAppendTime"),)
+    assert case.topic("new").partitions == 0
+    assert [record.transaction for _, record in case.steps[0].records] == [None, "aborted"]
+    assert case.groups == (Group("g", (("in", 0, 2), ("in", 1, 0))), Group("h", ()))
+    assert case.deleted == (("in", 0, 1),)
+    assert case.steps[1].partitions == (("in", 3), ("new", 1))
+    assert [record.partition for _, record in case.steps[1].records] == [2, 0]
+    assert [(look.what, look.group) for look in case.looks[:2]] == [
+        ("select", None),
+        ("group", "g"),
+    ]
+    assert case.looks[2].words == {"by key", "last"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("aborted", "gone", "x.case:5: a transaction is one of committed, aborted"),
+        ("message.timestamp.type", "kind", "x.case:3: a topic has no setting 'kind'"),
+        ("in partition:0,offset:2", "in 0:2", "x.case:10: a line is a topic and 'partition:0"),
+        ("in partition:0,offset:1", "on partition:0,offset:1", "x.case:15: no section declares"),
+        ("in partitions=3", "in partitions=2", "x.case:21: a step can only give topic 'in' more"),
+        ("new partitions=1", "new", "x.case:24: topic 'new' has no partition 0"),
+        ("group h", "group g", "x.case:12: there is no section 'group g' in a case"),
+        ("\ngroup g\ntopic", "\ngroup i\ntopic", "x.case:28: a look is 'select'"),
+    ],
+)
+def test_a_mistake_in_the_set_up_is_told_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in SET_UP
+    with pytest.raises(CaseError, match=re.escape(message)):
+        read_case(written(tmp_path, SET_UP.replace(old, new, 1)))
+
+
+def test_the_set_up_is_part_of_the_input(tmp_path: Path) -> None:
+    changed = [
+        SET_UP,
+        SET_UP.replace("aborted", "committed"),
+        SET_UP.replace("LogAppendTime", "CreateTime"),
+        SET_UP.replace("partition:0,offset:2", "partition:0,offset:1"),
+        SET_UP.replace("in partition:0,offset:1", "in partition:0,offset:2"),
+        SET_UP.replace("== group h\n", ""),
+        SET_UP.replace("in partitions=3", "in partitions=4"),
+        SET_UP.replace("\ngroup g\ntopic", "\ngroup h\ntopic"),
+    ]
+    assert len({read_case(written(tmp_path, text)).input for text in changed}) == len(changed)
+
+
 # --- records and statements ---------------------------------------------------------------------
 
 some_bytes = st.binary(max_size=8) | st.text(max_size=8).map(lambda t: t.encode("utf-8"))
@@ -232,6 +319,7 @@ records = st.builds(
     st.lists(st.tuples(st.text(max_size=3), st.none() | some_bytes), max_size=3).map(tuple),
     st.none() | st.integers(0, 9),
     st.none() | st.integers(1, 2**60),
+    st.sampled_from([None, "committed", "aborted"]),
 )
 
 
@@ -273,6 +361,7 @@ def test_an_answer_survives_its_file(tmp_path: Path) -> None:
         select=(Row("+I", '{"a":1.50}'), Row("-D", '{"a":1.50}')),
         topics={"out": (Record(None, b"k", partition=0), Record(b"x"))},
         error="a.B: first\n  second\nc.D: third",
+        groups={"g": (("in", 0, 2), ("in", 1, 0), ("other", 0, 7)), "h": ()},
     )
     types = (("a", "INT NOT NULL"), ("a b", "STRING"), ("EXPR$0", "ROW<`x` INT>"))
     answer = Answer(path, "2026-01-05", "ab", types, "Calc(…)\n+- Scan(…)", result)

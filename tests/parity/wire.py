@@ -1,23 +1,114 @@
-"""A case's records into its topics and out of them: the recorder and the replay see the same wire."""
+"""A case's topics, records and consumer groups in Kafka: the recorder and the replay see the same wire."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
 
-from case import Case, Look, Record
+from case import Case, Look, Offsets, Record, Topic
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tidemill.broker import topics
 from tidemill.broker.records import Record as WireRecord
 
+SECONDS = 30
 
-def write(bootstrap: str, records: Iterable[tuple[str, Record]], names: Mapping[str, str]) -> None:
-    """Write records, each with its topic of the case, in their order; `names` has the real names."""
-    for topic, group in itertools.groupby(records, key=lambda pair: pair[0]):
-        made = [
-            WireRecord(r.value, r.key, r.headers, r.partition, r.timestamp_ms) for _, r in group
-        ]
-        topics.write(bootstrap, names[topic], made)
+
+def names_of(case: Case, run: str) -> dict[str, str]:
+    """The real names of a case's topics and groups, which nobody else has."""
+    return {each.name: f"parity-{run}-{each.name}" for each in (*case.topics, *case.groups)}
+
+
+def prepare(bootstrap: str, case: Case, names: Mapping[str, str]) -> None:
+    """Make what is there before the script starts: topics, the first records, committed offsets."""
+    for topic in case.topics:
+        if topic.partitions:
+            _create(bootstrap, topic, topic.partitions, names)
+    write_step(bootstrap, case, 0, names)
+    admin = _admin(bootstrap)
+    if case.deleted:
+        kept = admin.delete_records(_partitions(case.deleted, names), request_timeout=SECONDS)
+        for done in kept.values():
+            done.result()
+    for group in case.groups:
+        if group.offsets:
+            commit(bootstrap, names[group.name], group.offsets, names)
+
+
+def commit(bootstrap: str, group: str, offsets: Offsets, names: Mapping[str, str]) -> None:
+    """Put offsets in place that a consumer group is to have committed."""
+    admin = _admin(bootstrap)
+    asked = ConsumerGroupTopicPartitions(group, _partitions(offsets, names))
+    admin.alter_consumer_group_offsets([asked])[group].result(SECONDS)
+
+
+def committed(bootstrap: str, group: str, names: Mapping[str, str]) -> Offsets:
+    """What a consumer group has committed; topics by their names in the case."""
+    admin = _admin(bootstrap)
+    asked = ConsumerGroupTopicPartitions(group)
+    found = admin.list_consumer_group_offsets([asked])[group].result(SECONDS)
+    short = {real: name for name, real in names.items()}
+    return tuple(sorted((short[p.topic], p.partition, p.offset) for p in found.topic_partitions))
+
+
+def write_step(bootstrap: str, case: Case, number: int, names: Mapping[str, str]) -> None:
+    """What a step brings: partitions, then records, each with its topic of the case, in their order."""
+    step = case.steps[number]
+    admin = _admin(bootstrap)
+    for name, partitions in step.partitions:
+        if topics.exists(bootstrap, names[name]):
+            wanted = NewPartitions(names[name], partitions)
+            admin.create_partitions([wanted])[names[name]].result(SECONDS)
+        else:
+            _create(bootstrap, case.topic(name), partitions, names)
+    by_topic = itertools.groupby(step.records, key=lambda pair: (pair[0], pair[1].transaction))
+    for (topic, transaction), group in by_topic:
+        records = [record for _, record in group]
+        if transaction:
+            _write_in_transaction(bootstrap, names[topic], records, transaction)
+        else:
+            topics.write(bootstrap, names[topic], [_wire_record(record) for record in records])
+
+
+def _create(bootstrap: str, topic: Topic, partitions: int, names: Mapping[str, str]) -> None:
+    topics.create(bootstrap, names[topic.name], partitions, dict(topic.configs))
+
+
+def _write_in_transaction(
+    bootstrap: str, name: str, records: Iterable[Record], transaction: str
+) -> None:
+    """Leaves the records and, after them, a marker that has an offset too."""
+    producer = Producer({**_settings(bootstrap), "transactional.id": f"{name}-writer"})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    for r in records:
+        stamp = {} if r.timestamp_ms is None else {"timestamp": r.timestamp_ms}
+        headers = list(r.headers)
+        producer.produce(name, r.value, r.key, r.partition or 0, headers=headers, **stamp)
+    # An abort would throw away what has not been sent.
+    producer.flush(SECONDS)
+    if transaction == "committed":
+        producer.commit_transaction(SECONDS)
+    else:
+        producer.abort_transaction(SECONDS)
+
+
+def _wire_record(r: Record) -> WireRecord:
+    return WireRecord(r.value, r.key, r.headers, r.partition, r.timestamp_ms)
+
+
+def _settings(bootstrap: str) -> dict[str, object]:
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    """To be kept as long as its answers are awaited: they die with it."""
+    return AdminClient(_settings(bootstrap))
+
+
+def _partitions(offsets: Offsets, names: Mapping[str, str]) -> list[TopicPartition]:
+    return [TopicPartition(names[topic], number, offset) for topic, number, offset in offsets]
 
 
 def read(bootstrap: str, case: Case, look: Look, name: str) -> list[Record]:

@@ -75,7 +75,7 @@ def lowered() -> set[str]:
 def scripts() -> list[tuple[str, str]]:
     found = [(p.name, p.read_text("utf-8")) for p in sorted((ROOT / "examples").glob("*.sql"))]
     for path in sorted((ROOT / "tests" / "parity" / "cases").glob("*/*.case")):
-        script = re.search(r"^== script\n(.*?)(?=^== |\Z)", path.read_text("utf-8"), re.M | re.S)
+        script = re.search(r"^== script.*?\n(.*?)(?=^== |\Z)", path.read_text("utf-8"), re.M | re.S)
         assert script, path
         found.append((path.name, re.sub(r"\$\{\w+\}", "x", script[1])))
     return found

@@ -4,16 +4,16 @@ In, a request a line; out, an answer a line:
 
     {"do": "start", "statements": […], "settings": {…}}   → {"types": [[name, type]…], "plans": […]}
     {"do": "settle", "quiet": 3, "patience": 120}         → {"rows": [[kind, text]…], "ended": bool}
-    {"do": "stop"}                                        → {"rows": …}
+    {"do": "stop", "savepoints": directory}               → {"rows": …}
     {"do": "plan", "statements": […]}                     → {"types": …, "plan": text}
 
 `start` runs the statements in a fresh TableEnvironment on the one cluster of this process; a final
 SELECT is collected. `settle` answers when all jobs have ended, or when every task runs and nothing has
 moved for `quiet` seconds: no row came, no operator counted a record, no source has records pending.
-`stop` cancels what still runs. `plan` runs all statements but the last, which is only explained; no job
-starts and nothing outside is asked. An answer with `"error": [[class, message]…]`, the chain of causes,
-says that Flink refused or failed, one with `"fault": text` that the oracle did; what was known by then
-is in the answer too.
+`stop` cancels what still runs, or, told where, ends it with a savepoint. `plan` runs all statements but the
+last, which is only explained; no job starts and nothing outside is asked. An answer with
+`"error": [[class, message]…]`, the chain of causes, says that Flink refused or failed, one with
+`"fault": text` that the oracle did; what was known by then is in the answer too.
 
 Law: whatever a request does, it gets exactly one answer, and a row's text is written by Flink's JSON
 format. Only what that format cannot carry (an interval, a map whose keys are no strings, a fraction of a
@@ -64,7 +64,8 @@ OPENED = (
     *("util.concurrent", "util.concurrent.atomic", "util.concurrent.locks"),
 )
 
-COUNTERS = re.compile(r"\.(numRecordsIn|numRecordsOut|pendingRecords)$")
+# An exactly-once sink tells its committer of every checkpoint, also of one without records.
+COUNTERS = re.compile(r"(?<!_Committer)\.(numRecordsIn|numRecordsOut|pendingRecords)$")
 MOMENT = re.compile(r"(?:(-?\d{4,}-\d\d-\d\d)T)?(\d\d:\d\d)(:\d\d)?(\.\d+)?(Z)?")
 SPACE = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 SET = re.compile(r"SET\s+'?([\w.-]+)'?\s*=\s*(?:'((?:[^']|'')*)'|(\S+))\s*$", re.IGNORECASE)
@@ -388,11 +389,16 @@ class Conversation:
                     return "RUNNING", None
         return "RUNNING", counters
 
-    def stop(self) -> None:
+    def stop(self, savepoints: str | None = None) -> None:
         if self.rows:
             self.rows.stopped = True
+        canonical = self.flink.flink.core.execution.SavepointFormatType.CANONICAL
         for job in self.jobs:
-            if not job.getJobStatus().get().isGloballyTerminalState():
+            if job.getJobStatus().get().isGloballyTerminalState():
+                continue
+            if savepoints:
+                job.stopWithSavepoint(False, savepoints, canonical).get()
+            else:
                 job.cancel().get()
         for job in self.jobs:
             while not job.getJobStatus().get().isGloballyTerminalState():
@@ -456,10 +462,10 @@ class Oracle:
         except Exception as problem:
             return {"rows": self.talk.take(), "ended": True, **failure(problem)}
 
-    def _stop(self) -> dict[str, Any]:
+    def _stop(self, savepoints: str | None = None) -> dict[str, Any]:
         # Whatever becomes of the old conversation, the next request finds a new one.
         old, self.talk = self.talk, Conversation(self.flink)
-        old.stop()
+        old.stop(savepoints)
         return {"rows": old.take()}
 
     def _plan(self, statements: list[str]) -> dict[str, Any]:

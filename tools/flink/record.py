@@ -129,18 +129,12 @@ class Recorder:
         self.bootstrap = bootstrap
         self.oracle = oracle
 
-    def _make_topics(self, wanted: Mapping[str, int]) -> dict[str, str]:
-        """Create topics under names that nobody else has; the values for a script's `${…}`."""
-        run = secrets.token_hex(4)
-        names = {name: f"parity-{run}-{name}" for name in wanted}
-        for name, partitions in wanted.items():
-            topics.create(self.bootstrap, names[name], partitions)
-        return {**names, "BOOTSTRAP": self.bootstrap}
-
     # --- cases ----------------------------------------------------------------------------------
 
     def record_case(self, case: Case) -> Answer:
-        values = self._make_topics({topic.name: topic.partitions for topic in case.topics})
+        # Names that nobody else has; the values for a script's `${…}`.
+        names = wire.names_of(case, secrets.token_hex(4))
+        values = {**names, "BOOTSTRAP": self.bootstrap}
         try:
             types, plans, rows, error = self._run(case, values)
         finally:
@@ -163,6 +157,11 @@ class Recorder:
                 if look.topic
             },
             error=text,
+            groups={
+                look.group: wire.committed(self.bootstrap, names[look.group], names)
+                for look in case.looks
+                if look.group
+            },
         )
         return Answer(
             case.answer_path,
@@ -176,19 +175,19 @@ class Recorder:
     def _run(
         self, case: Case, values: Mapping[str, str]
     ) -> tuple[list[list[str]] | None, list[str], list[list[str]], Chain | None]:
-        wire.write(self.bootstrap, case.steps[0].records, values)
+        wire.prepare(self.bootstrap, case, values)
         statements = [fill(statement, values) for statement in case.statements]
         started = self.oracle.ask("start", statements=statements)
         types, plans, rows = started["types"], started["plans"], []
         error = started.get("error")
         ended = False
-        for number, step in enumerate(case.steps):
+        for number in range(len(case.steps)):
             if error:
                 break
             if number:
                 if ended:
                     raise Unrecorded(f"the jobs ended before step {number + 1}")
-                wire.write(self.bootstrap, step.records, values)
+                wire.write_step(self.bootstrap, case, number, values)
             settled = self.oracle.ask("settle", quiet=patience_of(case))
             rows += settled["rows"]
             error, ended = settled.get("error"), settled["ended"]
@@ -206,7 +205,11 @@ class Recorder:
     # --- sheets ---------------------------------------------------------------------------------
 
     def record_sheet(self, sheet: Sheet) -> SheetAnswer:
-        values = self._make_topics({"samples": 1})
+        values = {
+            "samples": f"parity-{secrets.token_hex(4)}-samples",
+            "BOOTSTRAP": self.bootstrap,
+        }
+        topics.create(self.bootstrap, values["samples"], 1)
         records = [WireRecord(row.encode("utf-8"), partition=0) for row in sheet.rows]
         topics.write(self.bootstrap, values["samples"], records)
         before = [fill(s, values) for s in (*sheet.settings, SAMPLES.format(columns=sheet.columns))]

@@ -36,6 +36,7 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
     """Reach the brokers and find the topics, so that a slip is told before anything runs."""
     admin = spark._jvm.io.tidemill.kafka.Admin
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
+    told: list[str] = []
     # Sources first: a topic that is written as well must exist all the same.
     for table in kafka_sources(job):
         connector = table.connector
@@ -46,7 +47,11 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
         seen.add(key)
         found = _ask(admin.describeTopics, topics_spec(connector), table)
         missing = found["missing"]
-        if missing or not found["topics"]:
+        if not missing and not found["topics"] and connector.discovery_interval:
+            told.append(
+                f"no topic matches '{connector.topic_pattern}' of table '{table.name}' yet; it is waited for"
+            )
+        elif missing or not found["topics"]:
             what = (
                 f"topic '{missing[0]}'"
                 if missing
@@ -60,7 +65,6 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
                 table.span,
             )
     _check_dead_letters(admin, kafka_sources(job))
-    told: list[str] = []
     partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
     for table in targets.values():

@@ -142,6 +142,9 @@ def kafka_records(
     changes = has_kinds and not connector.value_format.definition.changelog.insert_only
     written = [c for c in schema.metadata if not c.virtual]
     kept = {_METADATA_COLUMNS[c.key]: c for c in written}
+    if sink.enforcement.lengths == "TRIM_PAD" and connector.sink_parallelism is not None:
+        # A key that is cut must be cut before its rows go to their writers.
+        frame = _kept(frame, sink, dropped)
     prepared = frame.select(
         *(n for n in frame.columns if n != KIND_COLUMN or deletes or changes),
         *(
@@ -253,6 +256,8 @@ def _target(root: nodes.Root, job: str) -> dict[str, Any]:
                 "table": table.name,
                 "connector": "kafka",
                 "topic": connector.topics[0] if connector.has_one_topic else None,
+                "topics": list(connector.topics) or None,
+                "topicPattern": connector.topic_pattern,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
                 "transactionalIdPrefix": transactional_id_prefix(table, job),

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
@@ -61,28 +62,32 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
 
   private static Bounds resolve(SourceSpec spec, Topics topics) {
     Set<TopicPartition> partitions = topics.partitions();
-    Map<TopicPartition, Long> start = starts(spec, topics, partitions);
-    return new Bounds(
-        KafkaOffset.of(start),
-        spec.isBounded() ? KafkaOffset.of(ends(spec, topics, partitions)) : null);
+    Map<TopicPartition, Long> ends =
+        spec.isBounded() ? new HashMap<>(ends(spec, topics, partitions)) : Map.of();
+    Map<TopicPartition, Long> start = starts(spec, topics, partitions, ends);
+    return new Bounds(KafkaOffset.of(start), spec.isBounded() ? KafkaOffset.of(ends) : null);
   }
 
   private static Map<TopicPartition, Long> starts(
-      SourceSpec spec, Topics topics, Set<TopicPartition> partitions) {
+      SourceSpec spec,
+      Topics topics,
+      Set<TopicPartition> partitions,
+      Map<TopicPartition, Long> stops) {
     SourceSpec.Edge startup = spec.startup();
     return switch (startup.mode()) {
       case "earliest-offset" -> topics.beginnings(partitions);
       case "latest-offset" -> topics.ends(partitions);
       case "timestamp" -> topics.at(startup.timestampMillis(), partitions);
       case "group-offsets" -> {
-        String reset = spec.properties().getOrDefault("auto.offset.reset", "none");
+        String reset =
+            spec.properties().getOrDefault("auto.offset.reset", "none").toLowerCase(Locale.ROOT);
         Map<TopicPartition, Long> wanted = topics.committed(partitions);
-        yield within(spec, topics, partitions, wanted, reset);
+        yield within(spec, topics, partitions, wanted, stops, reset);
       }
       case "specific-offsets" -> {
         Map<TopicPartition, Long> wanted = new HashMap<>(topics.committed(partitions));
         wanted.putAll(specific(startup, partitions));
-        yield within(spec, topics, partitions, wanted, "earliest");
+        yield within(spec, topics, partitions, wanted, stops, "earliest");
       }
       default ->
           throw new IllegalArgumentException("startup mode '" + startup.mode() + "' is not known");
@@ -105,8 +110,9 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
         yield committed;
       }
       case "specific-offsets" -> {
-        // A partition that is not listed ends where it begins: nothing is read from it.
+        // A partition that is not listed ends where the group is, else where it begins.
         Map<TopicPartition, Long> ends = new HashMap<>(topics.beginnings(partitions));
+        ends.putAll(topics.committed(partitions));
         ends.putAll(specific(bounded, partitions));
         yield ends;
       }
@@ -127,12 +133,16 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
     return listed;
   }
 
-  /** As a Kafka client does it: an offset that is absent or out of range is reset. */
+  /**
+   * As a Kafka client does it: an offset that is absent or out of range is reset. A partition whose
+   * offset is at or behind its stop is not read: both come to one place, which the partition has.
+   */
   private static Map<TopicPartition, Long> within(
       SourceSpec spec,
       Topics topics,
       Set<TopicPartition> partitions,
       Map<TopicPartition, Long> wanted,
+      Map<TopicPartition, Long> stops,
       String reset) {
     Map<TopicPartition, Long> beginnings = topics.beginnings(partitions);
     Map<TopicPartition, Long> ends = topics.ends(partitions);
@@ -141,7 +151,11 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
       Long offset = wanted.get(tp);
       long beginning = beginnings.get(tp);
       long end = ends.get(tp);
-      if (offset != null && offset >= beginning && offset <= end) {
+      Long stop = stops.get(tp);
+      if (offset != null && stop != null && offset >= stop) {
+        result.put(tp, Math.min(stop, end));
+        stops.put(tp, Math.min(stop, end));
+      } else if (offset != null && offset >= beginning && offset <= end) {
         result.put(tp, offset);
       } else if (reset.equals("earliest")) {
         result.put(tp, beginning);

@@ -32,8 +32,8 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   private final long[] rows;
   private final long[] bytes;
   private final Map<Integer, List<String>> lines = new HashMap<>();
-  // Decoding a topic name for every row would cost more than sending it.
-  private final Map<UTF8String, String> topics = new HashMap<>();
+  // By sink. Decoding and checking a topic name for every row would cost more than sending it.
+  private final List<Map<UTF8String, String>> topics = new ArrayList<>();
   private final Map<String, Integer> partitionCounts = new HashMap<>();
 
   KafkaWriter(SinkSpec spec, KafkaWrite.Layout layout, int number, long epoch) {
@@ -45,6 +45,9 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     this.lanes = new Lane[sinks];
     this.rows = new long[sinks];
     this.bytes = new long[sinks];
+    for (int i = 0; i < sinks; i++) {
+      topics.add(new HashMap<>());
+    }
   }
 
   @Override
@@ -64,7 +67,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
         isNull(row, layout.timestamp())
             ? null
             : Math.floorDiv(row.getLong(layout.timestamp()), 1000);
-    String topic = topic(row, target);
+    String topic = topic(row, sink);
     Lane lane = lanes[sink];
     if (lane == null) {
       lane = lanes[sink] = lane(sink);
@@ -152,14 +155,24 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     return isNamed ? partition : partition % count;
   }
 
-  private String topic(InternalRow row, SinkSpec.Target target) {
+  private String topic(InternalRow row, int sink) {
+    SinkSpec.Target target = spec.sinks().get(sink);
     if (!isNull(row, layout.topic())) {
       UTF8String name = row.getUTF8String(layout.topic());
-      String known = topics.get(name);
+      String known = topics.get(sink).get(name);
       if (known == null) {
         known = name.toString();
+        if (!target.takes(known)) {
+          throw new Fault(
+              Fault.SEND_FAILED,
+              "table '%s': a row names topic '%s', which is not one of the table's"
+                  .formatted(target.table(), known),
+              target.topicPattern() == null
+                  ? "the topics of the table are " + String.join(", ", target.topics())
+                  : "the topics of the table match " + target.topicPattern());
+        }
         // The row's bytes will be overwritten by the next row.
-        topics.put(name.copy(), known);
+        topics.get(sink).put(name.copy(), known);
       }
       return known;
     }

@@ -3,6 +3,7 @@ package io.tidemill.kafka;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 
 /**
  * The tables that one write goes to; a row names its table by its place in this list.
@@ -18,6 +19,8 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    *     Printer} of the job; {@code blackhole}: nothing becomes of the rows. All else is for {@code
    *     kafka} only
    * @param topic where a row goes that names no topic itself
+   * @param topics the topics that a row may name; null if {@code topicPattern} tells, or any may
+   * @param topicPattern a Java regular expression that the topic of a row must match in full
    * @param guarantee {@code exactly-once}, {@code at-least-once} or {@code none}
    * @param transactionalIdPrefix with exactly once: writer p's transactional id is prefix-p
    * @param partitioner {@code default}: the client decides; {@code fixed}: writer p writes to
@@ -28,6 +31,8 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       String table,
       String connector,
       String topic,
+      List<String> topics,
+      String topicPattern,
       Map<String, String> properties,
       String guarantee,
       String transactionalIdPrefix,
@@ -58,6 +63,12 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
 
     boolean isPrint() {
       return connector.equals("print");
+    }
+
+    boolean takes(String name) {
+      return topicPattern != null
+          ? Pattern.matches(topicPattern, name)
+          : topics == null || topics.contains(name);
     }
 
     boolean flushes() {

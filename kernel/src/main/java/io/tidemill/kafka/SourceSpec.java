@@ -84,6 +84,11 @@ record SourceSpec(
     return properties.get("group.id");
   }
 
+  /** Flink's own property, which its users set among the client's. */
+  boolean commits() {
+    return !"false".equalsIgnoreCase(properties.get("commit.offsets.on.checkpoint"));
+  }
+
   String described() {
     return topics != null ? String.join(", ", topics) : topicPattern;
   }

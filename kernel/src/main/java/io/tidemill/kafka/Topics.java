@@ -125,7 +125,7 @@ final class Topics implements AutoCloseable {
 
   /** Tells the group how far we are, for those who watch it; nothing here ever reads it back. */
   void publish(KafkaOffset offset) {
-    if (spec.group() == null) {
+    if (spec.group() == null || !spec.commits()) {
       return;
     }
     Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
