@@ -31,6 +31,7 @@ ONLY_WHEN_RUN = {
     "RUN-021": "a value has to be divided",
     "RUN-022": "memory has to run out",
     "RUN-023": "a disk has to be full",
+    "RUN-024": "a key has to be NULL",
     "RUN-030": "a checkpoint has to be there",
     "RUN-031": "--master and --checkpoint are no part of a script",
     "RUN-032": "--checkpoint is no part of a script",

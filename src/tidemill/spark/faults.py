@@ -50,6 +50,12 @@ _KNOWN = (
         "guard it: CASE WHEN d <> 0 THEN n / d END, or NULLIF(d, 0)",
     ),
     (
+        r"\[NULL_MAP_KEY\]",
+        "RUN-024",
+        "a map with a NULL key",
+        "guard it: COALESCE(key, '…')",
+    ),
+    (
         r"OutOfMemoryError",
         "RUN-022",
         "Spark ran out of memory",

@@ -45,6 +45,10 @@ _METADATA_COLUMNS: dict[str, tuple[str, str]] = {
 }
 
 
+# How a row without columns is written: the value of a table that has all its columns in the key.
+_WITHOUT_COLUMNS = {"json": b"{}", "csv": b"", "avro": b""}
+
+
 @dataclass(frozen=True)
 class Encoding:
     """One side of a record: a format over some of the sink's columns."""
@@ -100,6 +104,12 @@ class Encode:
         return pc.if_else(is_delete, pa.scalar(None, encoded.type), encoded)
 
     def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch, *kinds: Any) -> Any:
+        import pyarrow as pa
+
+        if not side.columns and side.format in _WITHOUT_COLUMNS:
+            # Of columns that are not there nobody can tell how many rows they have.
+            document = pa.scalar(_WITHOUT_COLUMNS[side.format], pa.binary())
+            return pa.repeat(document, batch.num_rows)
         with reported(self.table):
             return encoder.encode([batch.column(c) for c in side.columns], *kinds)
 
