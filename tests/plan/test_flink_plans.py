@@ -181,7 +181,7 @@ def test_there_are_enough_statements() -> None:
 
 
 def difference_of_case(case: Case, recorded: str) -> str | None:
-    names = {topic.name: topic.name for topic in case.topics}
+    names = {each.name: each.name for each in (*case.topics, *case.groups)}
     ours = plan(fill(case.script, {**names, "BOOTSTRAP": "b:9092"}), Environment())
     # The types of what comes out are compared when the case is replayed.
     ours = dataclasses.replace(ours, columns=())
