@@ -154,7 +154,8 @@ class Bench:
                 return decoding_of(node, Scanning()).rows(blocks)
 
         root, modes = job.roots[0].input, job.modes[0]
-        frame = Batch(spark, modes, None, lambda table: lambda name, number: None).lower(root)
+        uncounted = lambda table: lambda name, number: None  # noqa: E731
+        frame = Batch(spark, modes, None, uncounted, ()).lower(root)
         found = rendered(frame, root.columns, "json").collect()
         return [[text for _, text in json_members(row.text)] for row in found]
 
