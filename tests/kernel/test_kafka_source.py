@@ -330,6 +330,18 @@ def test_starts_are_counted_below_a_checkpoint(
 # -- batches -----------------------------------------------------------------------------------
 
 
+def test_a_job_that_is_asked_to_end_before_it_has_a_source_begins_no_batch(
+    spark: Any, filled: Topic, jobs: Start, tmp_path: Path
+) -> None:
+    lifecycle = spark._jvm.io.tidemill.Lifecycle
+    lifecycle.begin(str(tmp_path))
+    lifecycle.drain(str(tmp_path))
+    assert finish(jobs(read(spark, filled), tmp_path)).rows == []
+    assert lifecycle.isDrained(str(tmp_path))
+    lifecycle.begin(str(tmp_path))
+    assert len(finish(jobs(read(spark, filled), tmp_path)).rows) == 20
+
+
 def test_a_restart_reads_every_offset_once(
     spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
 ) -> None:

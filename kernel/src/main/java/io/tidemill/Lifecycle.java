@@ -1,6 +1,7 @@
 package io.tidemill;
 
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 
@@ -20,11 +21,14 @@ public final class Lifecycle {
   }
 
   private static final Map<String, State> SOURCES = new ConcurrentHashMap<>();
+  /** Checkpoints of jobs that are asked to end. One may have been asked before it has any source. */
+  private static final Set<String> ENDING = ConcurrentHashMap.newKeySet();
 
   private Lifecycle() {}
 
   /** Forgets what was known of an earlier run from this checkpoint. */
   public static void begin(String checkpoint) {
+    ENDING.remove(normal(checkpoint));
     SOURCES.keySet().removeIf(path -> isBelow(path, checkpoint));
   }
 
@@ -35,6 +39,7 @@ public final class Lifecycle {
 
   /** Asks the sources of a job for nothing more. */
   public static void drain(String checkpoint) {
+    ENDING.add(normal(checkpoint));
     below(checkpoint).forEach(e -> SOURCES.put(e.getKey(), State.DRAINING));
   }
 
@@ -44,7 +49,8 @@ public final class Lifecycle {
   }
 
   public static void open(String source) {
-    SOURCES.putIfAbsent(normal(source), State.OPEN);
+    boolean isEnding = ENDING.stream().anyMatch(job -> isBelow(normal(source), job));
+    SOURCES.putIfAbsent(normal(source), isEnding ? State.DRAINING : State.OPEN);
   }
 
   public static void fix(String source) {
