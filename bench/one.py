@@ -2,7 +2,8 @@
 
 In: bench/cases/CASE.sql, whose `${orders}` or the like is a topic of bench/inputs.py that is filled once and whose
 `${out}` is a new topic for each run. Out: rows per second of each run, the medians, and their ratio. A run's time is
-from the start of the job to its end, on warm processes: the first turn of each is not counted.
+from the start of the job to its end, on warm processes: the first turns of each (`--warm`) are not counted, because
+both engines are still being compiled in them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def main() -> None:
     parser.add_argument("case")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=3)
     chosen = parser.parse_args()
     path = HERE / "cases" / f"{chosen.case}.sql"
     if not path.exists():
@@ -85,14 +87,14 @@ def main() -> None:
                     "flink": lambda v: on_flink(oracle, script, v),
                     "tidemill": lambda v: on_tidemill(session, script, v),
                 }
-                for turn in range(chosen.rounds + 1):
+                for turn in range(chosen.warm + chosen.rounds):
                     for name, run in engines.items():
                         out = f"out-{name}-{turn}"
                         if "${out}" in script:
                             topics.create(broker.bootstrap, out, PARTITIONS, {})
                         rate = chosen.rows / run({**values, "out": out})
                         print(f"turn {turn} {name:9} {rate:12,.0f} rows/s", flush=True)
-                        if turn:
+                        if turn >= chosen.warm:
                             rates[name].append(rate)
         finally:
             oracle.close()
