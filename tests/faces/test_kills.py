@@ -329,7 +329,12 @@ def test_a_second_job_with_the_prefix_fences_the_first(
     with watching(trial.watcher()) as watcher:
         trial._until(first, lambda: watcher.visible > 0)
         second = trial.start(tidemill.place / "another")
-        trial.feed(2_000)
+        # The first job notices when it next writes after the second one's first transaction.
+        end = time.monotonic() + 120
+        while first.process.poll() is None:
+            assert time.monotonic() < end, "both jobs write under one prefix"
+            trial.feed(1_000)
+            time.sleep(1)
         assert first.wait() == 3
     assert "RUN-009" in first.stderr()
     assert "sink.transactional-id-prefix" in first.stderr()
