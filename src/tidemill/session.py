@@ -32,7 +32,7 @@ from tidemill.plan.environment import (
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.sql.dialects import dialect_named
 from tidemill.tables.catalog import Connector, Table
-from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
+from tidemill.tables.kafka import TopicTable
 from tidemill.tables.modern import read_modern
 
 if TYPE_CHECKING:
@@ -255,18 +255,13 @@ class Session:
 
 def _refuse_exactly_once(job: Job) -> None:
     """Without a checkpoint a job does not know what it has written before."""
-    for table in job.sinks:
-        connector = table.connector
-        if (
-            isinstance(connector, TopicTable)
-            and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-        ):
-            raise job_error(
-                "RUN-032",
-                f"table '{table.name}' is written exactly once, and that needs a checkpoint",
-                "give --checkpoint DIR, or SET 'execution.checkpointing.dir', where the job keeps what it has done",
-                job.span,
-            )
+    for table in job.exactly_once:
+        raise job_error(
+            "RUN-032",
+            f"table '{table.name}' is written exactly once, and that needs a checkpoint",
+            "give --checkpoint DIR, or SET 'execution.checkpointing.dir', where the job keeps what it has done",
+            job.span,
+        )
 
 
 _KNOCK_SECONDS = 5.0

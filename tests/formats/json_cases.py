@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill import types as t
+from tidemill.formats import Decoded
 
 DATA = Path(__file__).parent / "data"
 _WORDS = {
@@ -121,6 +123,35 @@ def _show(value: pa.Scalar, type_: t.SqlType) -> str:
         case t.RowType():
             return "(" + ", ".join(_show(value[f.name], f.type) for f in type_.fields) + ")"
     return str(value.as_py())
+
+
+def rows(decoded: Decoded, fields: Sequence[t.Field]) -> list[str]:
+    """Every row of a batch as the case files write it."""
+    shown = [show(c, f.type) for c, f in zip(decoded.columns, fields, strict=True)]
+    return ["(" + ", ".join(values) + ")" for values in zip(*shown, strict=True)]
+
+
+def check_rows(found: list[str], decoded: Decoded, expected: str) -> None:
+    """Of one record: the rows it gives, and why it was dropped; or `bad`, maybe `at` a field, and the reason."""
+    found_rows, _, dropped = expected.partition("dropped: ")
+    if expected.startswith("bad"):
+        head, reason = expected.split(": ", 1)
+        [bad] = decoded.bad
+        assert reason in bad.reason
+        assert bad.field == (head.removeprefix("bad at ") if head != "bad" else None)
+        assert not found
+    else:
+        assert not decoded.bad
+        assert " ".join(found) == found_rows.strip()
+    assert decoded.dropped == ({dropped: 1} if dropped else {})
+
+
+def value_of(text: str) -> object:
+    """A value that is to be written, in Python's notation; `float('nan')` is one, too."""
+    try:
+        return ast.literal_eval(text)
+    except ValueError:
+        return eval(text, {"float": float})
 
 
 def cases(name: str) -> Iterator[tuple[int, dict[str, object], str]]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import math
 import pickle
 from decimal import Decimal
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from json_cases import cases, show, type_of
+from json_cases import cases, check_rows, rows, show, type_of, value_of
 
 from tidemill import types as t
 from tidemill.errors import ScriptError
@@ -27,11 +26,6 @@ def unescaped(text: str) -> str:
 def decode(fields, lines, options=None, wanted=None) -> Decoded:
     values = pa.array([d.encode() if isinstance(d, str) else d for d in lines], pa.binary())
     return csv.decoder(fields, options or {}, wanted).decode(values)
-
-
-def rows(decoded: Decoded, fields) -> list[str]:
-    shown = [show(c, f.type) for c, f in zip(decoded.columns, fields, strict=True)]
-    return ["(" + ", ".join(values) + ")" for values in zip(*shown, strict=True)]
 
 
 # ---- one value into one type -----------------------------------------------------------------------------
@@ -83,17 +77,7 @@ def test_record(options, line):
     decoded = decode(ABC, [unescaped(record), other], options)
     *found, following = rows(decoded, ABC)
     assert following == '(7, "next", "one")'
-    found_rows, _, dropped = expected.partition("dropped: ")
-    if expected.startswith("bad"):
-        head, reason = expected.split(": ", 1)
-        [bad] = decoded.bad
-        assert reason in bad.reason
-        assert bad.field == (head.removeprefix("bad at ") if head != "bad" else None)
-        assert not found
-    else:
-        assert not decoded.bad
-        assert " ".join(found) == found_rows.strip()
-    assert decoded.dropped == ({dropped: 1} if dropped else {})
+    check_rows(found, decoded, expected)
 
 
 # ---- bytes that no text file holds -----------------------------------------------------------------------
@@ -212,10 +196,7 @@ def test_written_value(options, line):
     value_text, expected = rest.rsplit(" | ", 1)
     expected = unescaped(expected)
     type_ = type_of(type_text)
-    try:
-        value = ast.literal_eval(value_text)
-    except ValueError:
-        value = eval(value_text, {"float": float})
+    value = value_of(value_text)
     column = column_of([None, value, None, value, None], type_)
     fields = [t.Field("f", type_)]
     nothing = str(options.get("null-literal", ""))

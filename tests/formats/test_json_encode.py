@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import pickle
 from decimal import Decimal
 
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from json_cases import cases, type_of
+from json_cases import cases, type_of, value_of
 
 from tidemill import types as t
 from tidemill.errors import JobError, ScriptError
@@ -36,10 +35,7 @@ def test_value(options, line):
     type_text, rest = line.split(" | ", 1)
     value_text, expected = rest.rsplit(" | ", 1)
     type_ = type_of(type_text)
-    try:
-        value = ast.literal_eval(value_text)
-    except ValueError:
-        value = eval(value_text, {"float": float})
+    value = value_of(value_text)
     column = column_of([None, value, None, value, None], type_)
     fields = [t.Field("f", type_)]
     whole = f'{{"f":{expected}}}'

@@ -64,6 +64,20 @@ class ChangeEncoder(Encoder, Protocol):
         ...
 
 
+# What a record that gives no row was, as losses call it.
+NULL_VALUE = "null value"
+UNREADABLE = "unreadable document"
+
+
+class Remade:
+    """A decoder or encoder that travels as what it was made of, and is made again on the other side."""
+
+    _made_of: tuple[object, ...]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._made_of
+
+
 class Format(Protocol):
     """What a format offers."""
 

@@ -14,15 +14,21 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill import types as t
-from tidemill.formats import BadRecord, Decoded, avro_exact, avro_json, json_exact
+from tidemill.formats import (
+    NULL_VALUE,
+    BadRecord,
+    Decoded,
+    Remade,
+    avro_exact,
+    avro_json,
+    json_exact,
+)
 from tidemill.formats import avro_schema as schemas
 from tidemill.formats.arrow import arrow_type
 from tidemill.formats.avro_read import CHUNK, RecordReader
 from tidemill.formats.avro_write import RecordWriter
 
 DEFAULTS: Mapping[str, object] = {"encoding": "binary", "timestamp_mapping.legacy": True}
-
-NULL_VALUE = "null value"
 
 
 def decoder(
@@ -42,9 +48,7 @@ def table_schema(fields: Sequence[t.Field], options: Mapping[str, object]) -> sc
     return schemas.parse(schemas.text_of(schemas.schema_of(fields, legacy)))
 
 
-class AvroDecoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class AvroDecoder(Remade):
     def __init__(
         self,
         fields: tuple[t.Field, ...],
@@ -57,9 +61,6 @@ class AvroDecoder:
         reading = schemas.resolve(self._schema, self._schema)
         self._reader = RecordReader(reading, fields, self._rows.names)
         self._read = self._read_documents if _is_json(options) else self._reader.read
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return AvroDecoder, self._made_of
 
     def decode(self, values: Any) -> Decoded:
         return self._rows.decode(values, self._read)
@@ -131,18 +132,13 @@ def _numbers(start: int, length: int) -> Any:
     return pa.array(range(start, start + length), pa.int32())
 
 
-class AvroEncoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class AvroEncoder(Remade):
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
         self._schema = table_schema(fields, options)
         self._write = RecordWriter(self._schema, fields).write
         self._read = avro_exact.reader(schemas.resolve(self._schema, self._schema))
         self._json = _is_json(options)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return AvroEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any]) -> Any:
         records = self._write(columns)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.errors import job_error
-from tidemill.formats import Decoded, avro
+from tidemill.formats import Decoded, Remade, avro
 from tidemill.formats import avro_schema as schemas
 from tidemill.formats.avro_exact import Malformed
 from tidemill.formats.avro_read import RecordReader
@@ -161,9 +161,7 @@ class NumberedWriter:
         return pc.binary_join_element_wise(self._header, self._write(columns), b"")
 
 
-class ConfluentDecoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class ConfluentDecoder(Remade):
     def __init__(
         self,
         fields: tuple[t.Field, ...],
@@ -175,22 +173,16 @@ class ConfluentDecoder:
         schema = table_schema(NAME, fields, options)
         self._readers = NumberedReaders(schema.record, fields, self._rows.names, options)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ConfluentDecoder, self._made_of
-
     def decode(self, values: Any) -> Decoded:
         return self._rows.decode(values, self._readers.read)
 
 
-class ConfluentEncoder:
-    """Picklable; what it is made of is made again on the other side. The schema is registered when it is made."""
+class ConfluentEncoder(Remade):
+    """The schema is registered when it is made."""
 
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
         self._writer = NumberedWriter(table_schema(NAME, fields, options), fields, options)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ConfluentEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any]) -> Any:
         return self._writer.write(columns)

@@ -22,11 +22,10 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.changelog import RowKind
-from tidemill.formats import Decoded, json_exact
+from tidemill.formats import NULL_VALUE, Decoded, Remade, json_exact
 from tidemill.formats.json import (
     DEFAULTS,
     NO_ROWS,
-    NULL_VALUE,
     Chunk,
     Column,
     Fast,
@@ -565,8 +564,8 @@ def _at(document: Any, place: tuple[str, ...]) -> Any:
 _GONE = pa.array([BEFORE, DELETE], pa.int8())
 
 
-class ChangeEncoder:
-    """Every change on its own: an insert, or a delete. Picklable as the `json` format's."""
+class ChangeEncoder(Remade):
+    """Every change on its own: an insert, or a delete."""
 
     def __init__(
         self, envelope: Envelope, fields: tuple[t.Field, ...], options: dict[str, object]
@@ -575,9 +574,6 @@ class ChangeEncoder:
         self._rows = JsonEncoder(fields, options)
         ignores_nulls = {**DEFAULTS, **options}["encode.ignore-null-fields"]
         self._around = envelope.written(with_nulls=not ignores_nulls)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ChangeEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any], kinds: Any = None) -> Any:
         rows = self._rows.encode(columns)

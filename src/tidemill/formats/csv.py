@@ -18,10 +18,18 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from tidemill import types as t
-from tidemill.formats import BadRecord, Decoded, arrow_text, csv_exact, java_text
+from tidemill.formats import (
+    NULL_VALUE,
+    UNREADABLE,
+    BadRecord,
+    Decoded,
+    Remade,
+    arrow_text,
+    csv_exact,
+    java_text,
+)
 from tidemill.formats.arrow import arrow_type
 from tidemill.formats.csv_exact import Dialect
-from tidemill.formats.json import NULL_VALUE, UNREADABLE
 from tidemill.formats.json_exact import Mismatch
 
 DEFAULTS: Mapping[str, object] = {
@@ -386,9 +394,7 @@ class _Column:
     convert: csv_exact.Convert
 
 
-class CsvDecoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class CsvDecoder(Remade):
     def __init__(
         self,
         fields: tuple[t.Field, ...],
@@ -415,9 +421,6 @@ class CsvDecoder:
         has_parts = isinstance(field_.type, (t.ArrayType, t.RowType))
         fast = _fast(field_.type, self._dialect)
         return _Column(field_.name, arrow_type(field_.type), has_parts, fast, convert)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return CsvDecoder, self._made_of
 
     def decode(self, values: Any) -> Decoded:
         result = Decoded([])
@@ -522,9 +525,7 @@ _QUOTABLE: dict[type[t.SqlType], Texts] = {
 }
 
 
-class CsvEncoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class CsvEncoder(Remade):
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
         merged = {**DEFAULTS, **options}
@@ -539,9 +540,6 @@ class CsvEncoder:
             also = f"\\x{{{ord(dialect.escape or chr(92)):x}}}"
             self._special = f"[\\x{{0}}-\\x{{{last:x}}}{also}{halves}]"
         self._columns = [self._texts_of(f.type) for f in fields]
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return CsvEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any]) -> Any:
         texts = [

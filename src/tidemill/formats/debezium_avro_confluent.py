@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.changelog import RowKind
-from tidemill.formats import BadRecord, Decoded, avro
+from tidemill.formats import BadRecord, Decoded, Remade, avro
 from tidemill.formats.arrow import arrow_field
 from tidemill.formats.avro_confluent import NumberedReaders, NumberedWriter, table_schema
 
@@ -52,9 +52,7 @@ def _envelope(fields: Sequence[t.Field]) -> tuple[t.Field, ...]:
     return t.Field("before", row), t.Field("after", row), t.Field("op", t.STRING)
 
 
-class DebeziumAvroDecoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class DebeziumAvroDecoder(Remade):
     def __init__(
         self, fields: tuple[t.Field, ...], options: dict[str, object], wanted: tuple[str, ...]
     ) -> None:
@@ -64,9 +62,6 @@ class DebeziumAvroDecoder:
         self._rows = avro.Rows(envelope, None)
         schema = table_schema(NAME, envelope, options)
         self._readers = NumberedReaders(schema.record, envelope, self._rows.names, options)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return DebeziumAvroDecoder, self._made_of
 
     def decode(self, values: Any) -> Decoded:
         # An empty value is a tombstone as well.
@@ -136,17 +131,14 @@ def _changes(
     }
 
 
-class DebeziumAvroEncoder:
-    """Picklable; what it is made of is made again on the other side. The schema is registered when it is made."""
+class DebeziumAvroEncoder(Remade):
+    """The schema is registered when it is made."""
 
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
         envelope = _envelope(fields)
         self._arrows = [arrow_field(f) for f in fields]
         self._writer = NumberedWriter(table_schema(NAME, envelope, options), envelope, options)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return DebeziumAvroEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any], kinds: Any = None) -> Any:
         """An update is a delete and an insert, as in Flink: its two rows come by themselves."""

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.errors import job_error
-from tidemill.formats import BadRecord, Decoded, json_exact
+from tidemill.formats import NULL_VALUE, UNREADABLE, BadRecord, Decoded, Remade, json_exact
 from tidemill.formats.arrow import arrow_type
 from tidemill.formats.arrow_text import (
     approximate_texts,
@@ -51,9 +51,6 @@ DEFAULTS: Mapping[str, object] = {
     "encode.ignore-null-fields": False,
     "decode.json-parser.enabled": True,
 }
-
-NULL_VALUE = "null value"
-UNREADABLE = "unreadable document"
 
 # Small enough that a chunk's dicts are soon reused; 2,048 to 8,192 measured alike, 100,000 at 3/4 of the speed.
 _CHUNK = 2048
@@ -480,9 +477,7 @@ def column_of(field_: t.Field, settings: Settings) -> Column:
     return Column(field_.name, arrow, _fast(field_.type, settings), typed, convert)
 
 
-class JsonDecoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class JsonDecoder(Remade):
     has_kinds = False
     """Whether the documents tell what happened to their rows."""
 
@@ -508,9 +503,6 @@ class JsonDecoder:
         self._find_missing = (
             json_exact.find_missing(t.RowType(fields=fields)) if missing_fails else None
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self._made_of
 
     def decode(self, values: Any) -> Decoded:
         result = Decoded([])
@@ -827,9 +819,7 @@ def _texts_of(type_: t.SqlType, writing: _Writing) -> Texts:
     raise json_exact.unsupported(type_)
 
 
-class JsonEncoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class JsonEncoder(Remade):
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
         merged = {**DEFAULTS, **options}
@@ -841,9 +831,6 @@ class JsonEncoder:
             bool(merged["encode.ignore-null-fields"]),
         )
         self._write = _row_texts(fields, writing)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return JsonEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any]) -> Any:
         return pc.cast(self._write(columns), pa.binary())

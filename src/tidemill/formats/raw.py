@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from tidemill import types as t
 from tidemill.errors import script_error
-from tidemill.formats import BadRecord, Decoded
+from tidemill.formats import NULL_VALUE, BadRecord, Decoded, Remade
 from tidemill.formats.arrow import arrow_type
-from tidemill.formats.json import NULL_VALUE
 
 DEFAULTS: Mapping[str, object] = {
     "charset": "UTF-8",
@@ -122,9 +121,7 @@ def _only(fields: tuple[t.Field, ...]) -> t.Field:
 # ---- decode ----------------------------------------------------------------------------------------------
 
 
-class RawDecoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class RawDecoder(Remade):
     def __init__(
         self,
         fields: tuple[t.Field, ...],
@@ -139,9 +136,6 @@ class RawDecoder:
         self._big = merged["endianness"] == "big-endian"
         delimiter = merged["line-delimiter"]
         self._delimiter = None if delimiter is None else str(delimiter)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return RawDecoder, self._made_of
 
     def decode(self, values: Any) -> Decoded:
         result = Decoded([])
@@ -199,9 +193,7 @@ class RawDecoder:
 # ---- encode ----------------------------------------------------------------------------------------------
 
 
-class RawEncoder:
-    """Picklable; what it is made of is made again on the other side."""
-
+class RawEncoder(Remade):
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
         merged = {**DEFAULTS, **options}
@@ -216,9 +208,6 @@ class RawEncoder:
             self._write = _writer_of_numbers(width, big)
         else:
             self._write = charset.bytes_of if isinstance(self._type, t.STRING_TYPES) else _as_it_is
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return RawEncoder, self._made_of
 
     def encode(self, columns: Sequence[Any]) -> Any:
         written = self._write(columns[0])

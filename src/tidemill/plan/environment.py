@@ -44,6 +44,7 @@ from tidemill.sql import ast
 from tidemill.tables import check_writers, redacted, with_options
 from tidemill.tables import settings as known_settings
 from tidemill.tables.catalog import Connector, ObjectPath, Schema, Table, View
+from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
 from tidemill.tables.namespaces import Namespaces
 
 
@@ -80,6 +81,16 @@ class Job:
     @property
     def sinks(self) -> list[Table]:
         return [r.table for r in self.roots if isinstance(r, nodes.Sink)]
+
+    @property
+    def exactly_once(self) -> list[Table]:
+        """Those of its sinks that are written exactly once."""
+        return [
+            t
+            for t in self.sinks
+            if isinstance(t.connector, TopicTable)
+            and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        ]
 
     @property
     def tables(self) -> list[Table]:
@@ -315,8 +326,8 @@ class Environment:
 
     def _python_path(self, span: Span) -> tuple[Path, ...]:
         """Where a statement's Python is looked for."""
-        files = [f for f in self.texts.get("python.files", "").split(",") if f.strip()]
-        return python_path(span.source.name, [*self.python_files, *(f.strip() for f in files)])
+        setting = self.texts.get("python.files", "")
+        return python_path(span.source.name, self.python_files, setting)
 
     def _drop(self, statement: ast.DropObject) -> None:
         drops = {

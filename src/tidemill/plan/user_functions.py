@@ -94,12 +94,14 @@ def refuse_jar(statement: ast.AddJar) -> ScriptError:
     )
 
 
-def python_path(script: str, files: Sequence[str], base: Path | None = None) -> tuple[Path, ...]:
-    """Where modules are looked for: the given files and directories, the script's directory, the current one."""
-    found = [_entry(Path(f)) for f in files]
+def python_path(script: str, files: Sequence[str], setting: str) -> tuple[Path, ...]:
+    """Where modules are looked for: the given files and directories, those of the setting `python.files`, the
+    script's directory, the current one."""
+    named = [f.strip() for f in setting.split(",") if f.strip()]
+    found = [_entry(Path(f)) for f in (*files, *named)]
     if Path(script).is_file():
         found.append(Path(script).resolve().parent)
-    found.append((base or Path.cwd()).resolve())
+    found.append(Path.cwd().resolve())
     return tuple(dict.fromkeys(found))
 
 

@@ -38,16 +38,16 @@ from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import (
     kafka_records,
+    kept,
     printed_records,
     sink_spec,
-    swallowed,
     swallowed_records,
     transactional_id_prefix,
 )
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
-from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
+from tidemill.tables.kafka import TopicTable
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
@@ -238,12 +238,6 @@ class Runner:
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
-        exactly_once = any(
-            isinstance(t.connector, TopicTable)
-            and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-            for t in job.sinks
-        )
-
         job_id = self._settle(job, checkpoint)
 
         def begin() -> StreamingQuery:
@@ -256,7 +250,7 @@ class Runner:
                 max_rows,
                 lambda table: _Counter(table, dropped),
                 reads_of(job.roots),
-                job_id if exactly_once else None,
+                job_id if job.exactly_once else None,
             )
             frames = [
                 replace(lowering, modes=modes).lower(root.input)
@@ -303,17 +297,14 @@ class Runner:
     def _end_transactions(self, job: Job, job_id: str) -> None:
         """What a killed run has left open holds up readers until it is ended."""
         admin = self.spark._jvm.io.tidemill.kafka.Admin
-        for table in job.sinks:
+        for table in job.exactly_once:
             connector = table.connector
-            if (
-                isinstance(connector, TopicTable)
-                and connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
-            ):
-                spec = {
-                    "properties": dict(connector.properties),
-                    "prefix": transactional_id_prefix(table, job_id),
-                }
-                admin.endTransactions(json.dumps(spec), CONNECT_TIMEOUT_MS)
+            assert isinstance(connector, TopicTable)
+            spec = {
+                "properties": dict(connector.properties),
+                "prefix": transactional_id_prefix(table, job_id),
+            }
+            admin.endTransactions(json.dumps(spec), CONNECT_TIMEOUT_MS)
 
     def checkpoint(self, job: Job, name: str) -> str:
         if self.checkpoint_root is None:
@@ -420,8 +411,8 @@ class Runner:
             for root in job.roots
         ]
         if len(job.roots) == 1 and _swallows(job.roots[0]):
-            whole = swallowed(frames[0], job.roots[0], counters[0])
-            return whole.writeStream.format("noop")
+            # Here every column is computed, which is what one who measures wants.
+            return kept(frames[0], job.roots[0], counters[0]).writeStream.format("noop")
         parts: list[DataFrame] = []
         takers = {}
         for i, (frame, root) in enumerate(zip(frames, job.roots, strict=True)):
@@ -444,9 +435,8 @@ class Runner:
         )
 
     def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:
-        files = str(job.settings.get("python.files") or "").split(",")
-        given = [*self.python_files, *(f.strip() for f in files if f.strip())]
-        directories = python_path(job.span.source.name, given)
+        setting = str(job.settings.get("python.files") or "")
+        directories = python_path(job.span.source.name, self.python_files, setting)
         return load_partitioner(table, directories, targets.partitions[table.name])
 
 
@@ -468,10 +458,8 @@ def _writers(job: Job) -> dict[str, int]:
     """How many writers the exactly-once tables of a job have, where it says so."""
     return {
         t.name: t.connector.sink_parallelism
-        for t in job.sinks
-        if isinstance(t.connector, TopicTable)
-        and t.connector.sink_parallelism is not None
-        and t.connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        for t in job.exactly_once
+        if isinstance(t.connector, TopicTable) and t.connector.sink_parallelism is not None
     }
 
 

@@ -151,18 +151,18 @@ def kafka_records(
     deletes = has_kinds and isinstance(connector, UpsertKafkaTable)
     changes = has_kinds and not connector.value_format.definition.changelog.insert_only
     written = [c for c in schema.metadata if not c.virtual]
-    kept = {_METADATA_COLUMNS[c.key]: c for c in written}
+    filled = {_METADATA_COLUMNS[c.key]: c for c in written}
     if sink.enforcement.lengths == "TRIM_PAD" and connector.sink_parallelism is not None:
         # A key that is cut must be cut before its rows go to their writers.
-        frame = _kept(frame, sink, dropped)
+        frame = kept(frame, sink, dropped)
     prepared = frame.select(
         *(n for n in frame.columns if n != KIND_COLUMN or deletes or changes),
         *(
             f.expr(f"CAST({place[column.name]} AS {ddl})").alias(name)
-            for (name, ddl), column in kept.items()
+            for (name, ddl), column in filled.items()
         ),
     )
-    names = tuple(name for name, _ in kept)
+    names = tuple(name for name, _ in filled)
     constraints = _constraints(sink, dropped)
     encode = Encode(table.name, value, key, names, constraints, deletes, changes)
     output = s.StructType(
@@ -188,7 +188,7 @@ def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:
     return Constraints(sink.table.name, columns, sink.enforcement, dropped)
 
 
-def _kept(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame:
+def kept(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame:
     """The rows with every constraint of their table kept."""
     if not isinstance(root, nodes.Sink):
         return frame
@@ -200,7 +200,7 @@ def printed_records(
     frame: DataFrame, root: nodes.Root, index: int, dropped: Count | None, style: str
 ) -> DataFrame:
     """The rows as lines of text; a row's kind takes the place of a partition."""
-    lines = rendered(_kept(frame, root, dropped), root.input.columns, style)
+    lines = rendered(kept(frame, root, dropped), root.input.columns, style)
     shown = lines.selectExpr("CAST(kind AS INT) AS partition", "CAST(text AS BINARY) AS value")
     return _records(shown, index)
 
@@ -209,12 +209,7 @@ def swallowed_records(
     frame: DataFrame, root: nodes.Root, index: int, dropped: Count | None
 ) -> DataFrame:
     nothing = f.expr("CAST(NULL AS BINARY)").alias("value")
-    return _records(_kept(frame, root, dropped).select(nothing), index)
-
-
-def swallowed(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame:
-    """The rows themselves, all of whose columns are computed: what one who measures wants."""
-    return _kept(frame, root, dropped)
+    return _records(kept(frame, root, dropped).select(nothing), index)
 
 
 _RECORD = (

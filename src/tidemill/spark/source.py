@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from tidemill.changelog import KIND_COLUMN
-from tidemill.formats import BadRecord, Decoded, format_module
+from tidemill.formats import UNREADABLE, BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import map_in_arrow
@@ -143,8 +143,6 @@ class SideReader:
 
     def read(self, values: pa.Array) -> Decoded:
         import pyarrow as pa
-
-        from tidemill.formats.json import UNREADABLE
 
         decoded: Decoded = self.decoder.decode(values)
         if self.strict is None or not decoded.dropped.get(UNREADABLE):
