@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tidemill.broker import Broker, start
+
+# Property tests try the same examples in every run, so that a commit is judged by what it changed; `make fuzz` and
+# FUZZ=1 look for new ones.
+settings.register_profile("repeatable", derandomize=True)
+if "FUZZ" not in os.environ:
+    settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

@@ -415,10 +415,11 @@ class Reader:
         words = [envelope.word for envelope in found]
         if not self._kinds.keys() >= set(words):
             return None
-        rows, origins = self._split(chunk, found, words)
+        rows, origins, kinds, places = self._split(found, words)
         if None in rows:
-            return None
+            return None  # with the chunk as it was: the exact way fills it from its beginning
         chunk.records = origins if present is None else [present[i] for i in origins]
+        chunk.kinds, chunk.places = kinds, places
         chunk.columns = [_completed(list(map(c, rows))) for c in self._columns]
         for told in self._told:
             values = list(map(told, found))
@@ -426,28 +427,29 @@ class Reader:
         return len(chunk.documents) - len(found)
 
     def _split(
-        self, chunk: Chunk, found: Sequence[Any], words: Sequence[str]
-    ) -> tuple[list[Any], list[int]]:
-        """Rows, and the envelope of each by its place; their kinds go into the chunk."""
+        self, found: Sequence[Any], words: Sequence[str]
+    ) -> tuple[list[Any], list[int], list[int], list[int | None]]:
+        """Rows; of each its envelope, its kind, and its place among the rows of that envelope."""
         firsts = [envelope.first for envelope in found]
         seconds = [envelope.second for envelope in found]
-        places = range(len(found))
+        origins = range(len(found))
         if len(set(words)) == 1:
-            first, second = self._kinds[words[0]]
-            if first is not None and second is not None:
-                chunk.kinds = [first, second] * len(found)
-                chunk.places = [0, 1] * len(found)
-                return _paired(firsts, seconds), _paired(places, places)
-            chunk.kinds = [k for k in (first, second) if k is not None] * len(found)
-            chunk.places = [0] * len(found)
-            return (firsts if second is None else seconds), list(places)
+            pair = self._kinds[words[0]]
+            kinds = [kind for kind in pair if kind is not None] * len(found)
+            if None not in pair:
+                places: list[int | None] = [0, 1] * len(found)
+                return _paired(firsts, seconds), _paired(origins, origins), kinds, places
+            rows = firsts if pair[1] is None else seconds
+            return rows, list(origins), kinds, [0] * len(found)
         used = list(chain.from_iterable(map(self._used.__getitem__, words)))
-        kinds: Any = chain.from_iterable(map(self._kinds.__getitem__, words))
-        chunk.kinds = list(compress(kinds, used))
+        both: Any = chain.from_iterable(map(self._kinds.__getitem__, words))
         within = chain.from_iterable(map(self._places.__getitem__, words))
-        chunk.places = list(compress(within, used))
-        rows = list(compress(_paired(firsts, seconds), used))
-        return rows, list(compress(_paired(places, places), used))
+        return (
+            list(compress(_paired(firsts, seconds), used)),
+            list(compress(_paired(origins, origins), used)),
+            list(compress(both, used)),
+            list(compress(within, used)),
+        )
 
 
 def _completed(values: Values) -> Values:
