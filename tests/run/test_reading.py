@@ -209,6 +209,42 @@ def wait_for(condition: Callable[[], bool], job: RunningJob, seconds: float = 12
         time.sleep(0.2)
 
 
+# The clients give up soon, so that it is the job that must be patient.
+HASTY = {
+    "properties_default_api_timeout_ms": "4000",
+    "properties_request_timeout_ms": "2000",
+    "properties_max_block_ms": "3000",
+    "properties_delivery_timeout_ms": "4000",
+}
+
+
+def test_rows_wait_for_the_broker_of_an_exactly_once_sink(world: World, tmp_path: Path) -> None:
+    """It goes away before a transaction begins, and the broker of the source stays."""
+    own = start(tmp_path / "broker", port=0)
+    away = World(own, world.spark, world.topic, world.checkpoint)
+    source, target = world.create({"id": 1}), away.create()
+    script = f"""
+    CREATE TABLE src (id INT) {world.kafka(source)};
+    CREATE TABLE dst (id INT)
+    {away.kafka(target, **HASTY, sink_delivery__guarantee="exactly-once")};
+    INSERT INTO dst SELECT id FROM src;
+    """
+    try:
+        with Session(
+            world.spark, checkpoint=world.checkpoint, restart_for=timedelta(minutes=5)
+        ) as session:
+            (job,) = running(session, script)
+            wait_for(lambda: len(away.values(target)) == 1, job)
+            own.stop()
+            world.produce(source, {"id": 2})
+            wait_for(lambda: job.recovery.is_waiting, job, seconds=40)
+            own = start(tmp_path / "broker", port=own.port)
+            wait_for(lambda: len(away.values(target)) == 2, job)
+        assert away.values(target) == [{"id": 1}, {"id": 2}]
+    finally:
+        own.stop()
+
+
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
 def test_a_broker_that_goes_away_under_load_and_comes_back(
     world: World, tmp_path: Path, guarantee: str
@@ -216,17 +252,10 @@ def test_a_broker_that_goes_away_under_load_and_comes_back(
     own = start(tmp_path / "broker", port=0)
     world = World(own, world.spark, world.topic, world.checkpoint)
     source, target = world.create(), world.create()
-    # The clients give up soon, so that it is the job that must be patient.
-    hasty = {
-        "properties_default_api_timeout_ms": "4000",
-        "properties_request_timeout_ms": "2000",
-        "properties_max_block_ms": "3000",
-        "properties_delivery_timeout_ms": "4000",
-    }
     options = {"sink_delivery__guarantee": guarantee}
     script = f"""
-    CREATE TABLE src (id INT) {world.kafka(source, **hasty)};
-    CREATE TABLE dst (id INT) {world.kafka(target, **hasty, **options)};
+    CREATE TABLE src (id INT) {world.kafka(source, **HASTY)};
+    CREATE TABLE dst (id INT) {world.kafka(target, **HASTY, **options)};
     INSERT INTO dst SELECT id FROM src;
     """
     said: list[str] = []

@@ -13,11 +13,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+Batches = Callable[[Iterator[Any]], Iterator[Any]]
 
-def map_in_arrow(
-    frame: DataFrame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
-) -> DataFrame:
+
+def arrow_function(function: Batches, schema: Any) -> Any:
+    """`function` as Spark knows it; what it gives has the columns of `schema`."""
+    return UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+
+
+def map_in_arrow(frame: DataFrame, function: Batches, schema: Any) -> DataFrame:
     """`frame`'s batches through `function`; the result's columns are those of `schema`."""
-    udf = UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    udf = arrow_function(function, schema)
     call = udf(*[frame[f"`{name}`"] for name in frame.columns])
     return DataFrame(frame._jdf.mapInArrow(call._jc, False, None), frame.sparkSession)

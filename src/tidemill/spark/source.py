@@ -1,6 +1,7 @@
 """Scans: a table becomes a streaming DataFrame with columns c0, c1, … in the order that the plan asks for.
 
-Kafka: the kernel's source gives records, `Decode` turns them into columns, Arrow batch by Arrow batch.
+Kafka: the kernel's source gives records, `Decode` turns them into columns, Arrow batch by Arrow batch. Where the kernel
+can do that itself it does (`kernel_decode`), and `Decode` has the records of which it is not sure.
 Law: a record that cannot be decoded goes where the table's `scan.bad-records` says; by default it stops the job, with
 its address. Nothing is dropped without being counted.
 """
@@ -21,9 +22,10 @@ from tidemill.changelog import KIND_COLUMN
 from tidemill.formats import UNREADABLE, BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
-from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.arrow import arrow_function, map_in_arrow
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault, reported
+from tidemill.spark.kernel_decode import straight_way
 from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
@@ -75,7 +77,6 @@ def kafka_spec(
         "table": table.name,
         **topics_spec(connector),
         "columns": list(columns),
-        "blocks": True,
         "startup": _position(startup),
         "bounded": _position(bounded),
         "discoveryIntervalMs": int(interval.total_seconds() * 1000) if interval else 0,
@@ -175,6 +176,10 @@ class Decode:
     """With DEAD_LETTER there is a last column, `_bad`: a dead letter has nothing but that, a row everything else."""
     count: Count = field(hash=False, compare=False)
 
+    @property
+    def has_letters(self) -> bool:
+        return self.bad_records is BadRecords.DEAD_LETTER
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self._decode(_records(batches))
 
@@ -190,7 +195,7 @@ class Decode:
         names = [column_name(i) for i in range(len(self.order))]
         names += [KIND_COLUMN] if self.has_kinds else []
         letter_type = arrow_type(_LETTER)
-        letters = self.bad_records is BadRecords.DEAD_LETTER
+        letters = self.has_letters
         for batch in batches:
             value = self._read(value_reader, batch.column("value"))
             bad = [(found, self.value) for found in value.bad]
@@ -381,8 +386,23 @@ class Decoding:
     dead_letters: str | None
     """Where bad records go, as the kernel wants it."""
 
+    def read(self, spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:
+        """The table's rows, by the kernel where it can."""
+        decoders = spark._jvm.io.tidemill.kafka.PythonDecoder
+        straight = straight_way(
+            self.decode,
+            self.output.json(),
+            lambda: decoders.keep(arrow_function(self.decode, self.output)._judf.func()),
+        )
+        if straight is None:
+            return self.rows(_load(spark, {**spec, "blocks": True}))
+        return self._finished(_load(spark, {**spec, "decoding": straight}))
+
     def rows(self, blocks: DataFrame) -> DataFrame:
-        decoded = map_in_arrow(blocks, self.decode, self.output)
+        """The rows of blocks of records."""
+        return self._finished(map_in_arrow(blocks, self.decode, self.output))
+
+    def _finished(self, decoded: DataFrame) -> DataFrame:
         if self.dead_letters is not None:
             decoded = divert(decoded, self.dead_letters)
         # Every projection copies the rows once more, so there is none without need.
@@ -403,8 +423,12 @@ class Scanning:
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
     decoding = decoding_of(scan, scanning)
-    spec = json.dumps(kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch))
-    return decoding.rows(spark.readStream.format("tidemill-kafka").option("spec", spec).load())
+    spec = kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch)
+    return decoding.read(spark, spec)
+
+
+def _load(spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:
+    return spark.readStream.format("tidemill-kafka").option("spec", json.dumps(spec)).load()
 
 
 def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:

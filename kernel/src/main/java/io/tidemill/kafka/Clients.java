@@ -37,12 +37,14 @@ final class Clients {
   private static final Pattern QUOTED = Pattern.compile("[\"']([^\"']+)[\"']");
   private static final Pattern CONFIGURATION = Pattern.compile("configuration '?([\\w.-]+?)'?[:,.]?(\\s|$)");
 
+  private static final String TWO_MINUTES = "120000";
+
   private static final Map<String, String> CONSUMER_DEFAULTS =
       Map.of(
           "max.poll.records", "5000",
           "receive.buffer.bytes", "1048576",
           "allow.auto.create.topics", "false",
-          "default.api.timeout.ms", "120000");
+          "default.api.timeout.ms", TWO_MINUTES);
 
   private static final Map<String, String> PRODUCER_DEFAULTS =
       Map.of(
@@ -142,14 +144,20 @@ final class Clients {
 
   /** How long to wait for a broker: the user's word, else two minutes. */
   static long timeoutMs(Map<String, String> properties) {
-    String timeout =
-        properties.getOrDefault(
-            "default.api.timeout.ms", CONSUMER_DEFAULTS.get("default.api.timeout.ms"));
+    return millis(properties, "default.api.timeout.ms");
+  }
+
+  /** How long a producer tries to write a record: the user's word, else two minutes. */
+  static long deliveryTimeoutMs(Map<String, String> properties) {
+    return millis(properties, "delivery.timeout.ms");
+  }
+
+  private static long millis(Map<String, String> properties, String property) {
     try {
-      return Long.parseLong(timeout.trim());
+      return Long.parseLong(properties.getOrDefault(property, TWO_MINUTES).trim());
     } catch (NumberFormatException e) {
       throw new Fault(
-          Fault.CLIENT_PROPERTY, "'properties.default.api.timeout.ms' is not a number", null);
+          Fault.CLIENT_PROPERTY, "'properties." + property + "' is not a number", null);
     }
   }
 

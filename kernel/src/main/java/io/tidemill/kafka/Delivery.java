@@ -13,6 +13,9 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /** Remembers the first record that the broker did not take. */
 final class Delivery implements Callback {
+  /** What the client has more, so that it can say itself what is wrong. */
+  private static final long MARGIN_MS = 1000;
+
   private final SinkSpec.Target target;
   private final AtomicReference<Fault> failure = new AtomicReference<>();
   private final AtomicLong answered = new AtomicLong();
@@ -39,11 +42,23 @@ final class Delivery implements Callback {
   /**
    * Waits until so many records are answered for, or one has failed. A flush would wait for the
    * others even then, and in a transaction that one record has broken they have no answer for long.
+   * Without a broker the client asks for its transaction for ever and lets no record expire; so
+   * the time that the user gives a record is measured here.
    */
   void await(long sent) {
+    long patience = Clients.deliveryTimeoutMs(target.properties());
+    long seen = -1;
+    long since = 0;
     while (answered.get() < sent && failure.get() == null) {
       if (Thread.currentThread().isInterrupted()) {
         throw new InterruptException("waiting for the broker");
+      }
+      long now = System.nanoTime();
+      if (answered.get() != seen) {
+        seen = answered.get();
+        since = now;
+      } else if (now - since > (patience + MARGIN_MS) * 1_000_000) {
+        throw new TimeoutException("no answer from the broker in " + patience + " ms");
       }
       LockSupport.parkNanos(500_000);
     }

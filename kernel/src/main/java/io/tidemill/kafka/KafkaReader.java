@@ -1,17 +1,24 @@
 package io.tidemill.kafka;
 
+import io.tidemill.decode.Decoder;
+import io.tidemill.decode.Unsure;
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
+import org.apache.spark.util.TaskCompletionListener;
+import scala.collection.Iterator;
 
 /** Reads one range of one partition, as part of a Spark task. Runs per record. */
 abstract class KafkaReader implements PartitionReader<InternalRow> {
@@ -22,17 +29,33 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
 
   /**
    * @param run tells apart the cursors of one start of one source
-   * @param records counts what the tasks read, which Spark cannot see in blocks
+   * @param python decodes what the kernel leaves; null where it decodes nothing
    */
   record Factory(
-      String run, SourceSpec spec, Column[] columns, int fetchBytes, LongAccumulator records)
+      String run,
+      SourceSpec spec,
+      Column[] columns,
+      int fetchBytes,
+      MapInBatchEvaluatorFactory python,
+      Counts counts)
       implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
       Range range = (Range) partition;
+      if (spec.decoding() != null) {
+        return new Decoded(this, range);
+      }
       return spec.blocks() ? new Blocks(this, range) : new Rows(this, range);
     }
   }
+
+  /**
+   * What the tasks of a source have done so far.
+   *
+   * @param read records, which Spark cannot see where a row is a block of them, or not a record
+   * @param python records that the kernel has left to Python
+   */
+  record Counts(LongAccumulator read, LongAccumulator python) implements Serializable {}
 
   private final Factory scan;
   private final TopicPartition tp;
@@ -71,7 +94,7 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
     if (cursor == null) {
       return;
     }
-    scan.records().add(read);
+    scan.counts().read().add(read);
     // A client that has thrown may be in any state; the next batch makes another one.
     if (intact) {
       Cursors.park(scan.run(), tp, cursor);
@@ -139,6 +162,182 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
     public void close() {
       super.close();
       block.close();
+    }
+  }
+
+  /**
+   * The table's rows. What the kernel is not sure of goes to Python with the records that follow,
+   * because to start a run there costs as much as some thousand records; where that happens again
+   * and again, with more of them each time.
+   */
+  private static final class Decoded extends KafkaReader {
+    private static final int LEAST = 8192;
+    private static final int MOST = 1 << 24;
+
+    private final Factory scan;
+    private final UTF8String topic;
+    private final Decoder value;
+    private final Decoder key;
+    private final Column[] kept;
+    private final int[] keptAt;
+    private final int[] nulls;
+    private final UnsafeRowWriter[] rows = new UnsafeRowWriter[2];
+    private final UnsafeRowWriter[] one = new UnsafeRowWriter[1];
+    private byte[] copy = new byte[0];
+
+    private InternalRow row;
+
+    /** A second row of the last record. */
+    private boolean another;
+
+    private Iterator<InternalRow> python;
+    private int stretch = LEAST;
+    private long sure;
+
+    Decoded(Factory scan, Range range) {
+      super(scan, range);
+      Decoding decoding = scan.spec().decoding();
+      this.scan = scan;
+      this.topic = UTF8String.fromString(range.topic());
+      this.value = Decoder.of(decoding.value());
+      this.key = decoding.key() == null ? null : Decoder.of(decoding.key());
+      this.kept =
+          decoding.kept().stream().map(k -> Column.of(k.column())).toArray(Column[]::new);
+      this.keptAt = decoding.kept().stream().mapToInt(Decoding.Kept::at).toArray();
+      this.nulls = decoding.nulls().stream().mapToInt(Integer::intValue).toArray();
+      int width = decoding.type().size();
+      for (int i = 0; i < rows.length; i++) {
+        rows[i] = new UnsafeRowWriter(width, 32 * width);
+      }
+    }
+
+    @Override
+    public boolean next() {
+      if (another) {
+        another = false;
+        row = rows[1].getRow();
+        return true;
+      }
+      while (true) {
+        if (python != null) {
+          if (python.hasNext()) {
+            row = python.next();
+            return true;
+          }
+          python = null;
+        }
+        ConsumerRecord<ByteBuffer, ByteBuffer> record = nextRecord();
+        if (record == null) {
+          return false;
+        }
+        try {
+          int found = decode(record);
+          row = rows[found == 2 ? 1 : 0].getRow();
+          another = found == 3;
+          sure++;
+          return true;
+        } catch (Unsure e) {
+          ask(record);
+        }
+      }
+    }
+
+    @Override
+    public InternalRow get() {
+      return row;
+    }
+
+    private int decode(ConsumerRecord<ByteBuffer, ByteBuffer> record) {
+      for (UnsafeRowWriter writer : rows) {
+        writer.reset();
+        writer.zeroOutNullBytes();
+      }
+      int found = decode(value, record.value(), rows);
+      for (int i = 0; i < rows.length; i++) {
+        if ((found & 1 << i) == 0) {
+          continue;
+        }
+        one[0] = rows[i];
+        if (key != null) {
+          decode(key, record.key(), one);
+        }
+        for (int k = 0; k < kept.length; k++) {
+          kept[k].write(rows[i], keptAt[k], record, topic);
+        }
+        for (int at : nulls) {
+          rows[i].setNullAt(at);
+        }
+      }
+      return found;
+    }
+
+    private int decode(Decoder decoder, ByteBuffer bytes, UnsafeRowWriter[] into) {
+      if (bytes == null) {
+        throw Unsure.now();
+      }
+      int length = bytes.remaining();
+      if (bytes.hasArray()) {
+        int from = bytes.arrayOffset() + bytes.position();
+        return decoder.read(bytes.array(), from, from + length, into);
+      }
+      if (copy.length < length) {
+        copy = new byte[2 * length];
+      }
+      bytes.duplicate().get(copy, 0, length);
+      return decoder.read(copy, 0, length, into);
+    }
+
+    /** Has Python read this record and the next ones. */
+    private void ask(ConsumerRecord<ByteBuffer, ByteBuffer> first) {
+      stretch = sure < stretch ? Math.min(2 * stretch, MOST) : LEAST;
+      sure = 0;
+      python =
+          PythonDecoder.decode(
+              scan.python(), TaskContext.getPartitionId(), new Stretch(this, first, stretch));
+    }
+  }
+
+  /** A record, and some that follow it, as blocks. */
+  private static final class Stretch implements java.util.Iterator<InternalRow> {
+    private final Decoded reader;
+    private final Block block;
+    private ConsumerRecord<ByteBuffer, ByteBuffer> ahead;
+    private int left;
+    private boolean closed;
+
+    Stretch(Decoded reader, ConsumerRecord<ByteBuffer, ByteBuffer> first, int records) {
+      this.reader = reader;
+      this.block = new Block(reader.scan.columns(), reader.topic);
+      this.ahead = first;
+      this.left = records;
+      // A task may fail in the middle.
+      TaskContext.get().addTaskCompletionListener((TaskCompletionListener) ended -> close());
+    }
+
+    private void close() {
+      if (!closed) {
+        closed = true;
+        block.close();
+      }
+    }
+
+    @Override
+    public boolean hasNext() {
+      return ahead != null;
+    }
+
+    @Override
+    public InternalRow next() {
+      while (ahead != null && !block.isFull()) {
+        block.add(ahead);
+        reader.scan.counts().python().add(1);
+        ahead = --left > 0 ? reader.nextRecord() : null;
+      }
+      InternalRow packed = new GenericInternalRow(new Object[] {block.take()});
+      if (ahead == null) {
+        close();
+      }
+      return packed;
     }
   }
 }

@@ -22,8 +22,8 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.storage.BlockManagerId;
-import org.apache.spark.util.LongAccumulator;
 import scala.collection.Iterator;
 
 /**
@@ -45,7 +45,8 @@ final class KafkaStream
   private final Column[] columns;
   private final String metadataPath;
   private final Configuration conf;
-  private final LongAccumulator records;
+  private final MapInBatchEvaluatorFactory python;
+  private final KafkaReader.Counts counts;
   private final Topics topics;
   private final String run = UUID.randomUUID().toString();
 
@@ -61,20 +62,19 @@ final class KafkaStream
   private KafkaOffset published;
   private final Allowance allowance;
 
-  /**
-   * @param records counts what the tasks read
-   */
   KafkaStream(
       SourceSpec spec,
       Column[] columns,
       String metadataPath,
       Configuration conf,
-      LongAccumulator records) {
+      MapInBatchEvaluatorFactory python,
+      KafkaReader.Counts counts) {
     this.spec = spec;
     this.columns = columns;
     this.metadataPath = metadataPath;
     this.conf = conf;
-    this.records = records;
+    this.python = python;
+    this.counts = counts;
     this.topics = new Topics(spec);
     this.allowance = new Allowance(spec.rowsPerSecond());
     Lifecycle.open(metadataPath);
@@ -159,7 +159,7 @@ final class KafkaStream
     // Every partition keeps up to two fetches; together they stay within a budget.
     int partitions = Math.max(1, bounds().start().partitions().size());
     long share = Math.max(LEAST_FETCH, Math.min(MOST_FETCH, FETCH_BUDGET / partitions));
-    return new KafkaReader.Factory(run, spec, columns, (int) share, records);
+    return new KafkaReader.Factory(run, spec, columns, (int) share, python, counts);
   }
 
   @Override
@@ -170,9 +170,10 @@ final class KafkaStream
   @Override
   public Map<String, String> metrics(Optional<Offset> consumed) {
     // A total, because Spark shows it again when a trigger had nothing to do.
-    String read = Long.toString(records.value());
+    String read = Long.toString(counts.read().value());
+    String inPython = Long.toString(counts.python().value());
     if (consumed.isEmpty() || heads.isEmpty()) {
-      return Map.of("records", read);
+      return Map.of("records", read, "inPython", inPython);
     }
     KafkaOffset position = KafkaOffset.of(consumed.get());
     TreeMap<String, TreeMap<Integer, Long>> lags = new TreeMap<>();
@@ -185,7 +186,7 @@ final class KafkaStream
       total += lag;
     }
     return Map.of(
-        "records", read, "lag", Long.toString(total), "partitions", Json.write(lags));
+        "records", read, "inPython", inPython, "lag", Long.toString(total), "partitions", Json.write(lags));
   }
 
   @Override

@@ -82,6 +82,9 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
   }
 
   private static StructType schema(SourceSpec source, Column[] columns) {
+    if (source.decoding() != null) {
+      return source.decoding().type();
+    }
     return source.blocks() ? Block.SCHEMA : Column.schema(columns);
   }
 
@@ -96,7 +99,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
 
     @Override
     public void pruneColumns(StructType required) {
-      if (!spec.blocks()) {
+      if (!spec.blocks() && spec.decoding() == null) {
         columns = Column.of(Arrays.asList(required.fieldNames()));
       }
     }
@@ -121,12 +124,17 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
       SparkSession session = SparkSession.active();
+      Decoding decoding = spec.decoding();
       return new KafkaStream(
           spec,
           columns,
           checkpointLocation,
           session.sessionState().newHadoopConf(),
-          session.sparkContext().longAccumulator());
+          decoding == null
+              ? null
+              : PythonDecoder.factory(session, decoding.python(), decoding.type()),
+          new KafkaReader.Counts(
+              session.sparkContext().longAccumulator(), session.sparkContext().longAccumulator()));
     }
   }
 }

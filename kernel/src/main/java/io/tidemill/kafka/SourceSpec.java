@@ -13,6 +13,7 @@ import java.util.regex.Pattern;
  * @param columns the columns to read, in this order; null reads all. Spark does not push column
  *     pruning into streaming scans, so the planner, which knows what it needs, says it here
  * @param blocks whether a scan gives the records packed into {@link Block}s instead of row by row
+ * @param decoding how a scan makes the table's rows instead; null if it gives records
  * @param discoveryIntervalMs how often to look for new partitions; none after the start if ≤ 0
  * @param rowsPerSecond most rows that are read in a second, on average; null for no limit
  * @param onDataLoss {@code fail} or {@code warn}
@@ -28,6 +29,7 @@ record SourceSpec(
     Edge bounded,
     List<String> columns,
     boolean blocks,
+    Decoding decoding,
     long discoveryIntervalMs,
     Long maxRowsPerBatch,
     Long rowsPerSecond,

@@ -1,0 +1,136 @@
+package io.tidemill.decode;
+
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+
+/** What Debezium and GoldenGate write: the whole row before, the whole row after, and a word. */
+final class JsonEnvelope extends Decoder {
+  private static final int BEFORE = 1;
+  private static final int AFTER = 2;
+  private static final byte INSERTED = 0;
+  private static final byte UPDATED_FROM = 1;
+  private static final byte UPDATED_TO = 2;
+  private static final byte DELETED = 3;
+
+  private final Envelope envelope;
+  private final JsonText text = new JsonText();
+  private final JsonRow before;
+  private final JsonRow after;
+
+  /** The last word, because it is mostly the next one, too. */
+  private String word;
+
+  JsonEnvelope(Spec spec) {
+    this.envelope = spec.envelope();
+    this.before = new JsonRow(spec.fields(), spec.iso());
+    this.after = new JsonRow(spec.fields(), spec.iso());
+  }
+
+  @Override
+  public int read(byte[] in, int from, int to, UnsafeRowWriter[] rows) {
+    text.open(in, from, to);
+    int sides = envelope.payload() ? inPayload(rows) : sides(rows);
+    text.close();
+    return told(sides, rows);
+  }
+
+  private int inPayload(UnsafeRowWriter[] rows) {
+    int sides = -1;
+    text.take('{');
+    do {
+      boolean isPayload = isNamed("payload");
+      text.take(':');
+      if (!isPayload) {
+        text.skip();
+      } else if (sides >= 0) {
+        throw Unsure.UNSURE;
+      } else {
+        sides = sides(rows);
+      }
+    } while (!text.ends('}'));
+    if (sides < 0) {
+      throw Unsure.UNSURE;
+    }
+    return sides;
+  }
+
+  /** Takes an envelope: which of the rows there are. */
+  private int sides(UnsafeRowWriter[] rows) {
+    int there = 0;
+    int named = 0;
+    String found = null;
+    text.take('{');
+    do {
+      text.next();
+      text.string();
+      int side = is("before") ? BEFORE : is("after") ? AFTER : 0;
+      boolean isWord = side == 0 && is(envelope.word());
+      text.take(':');
+      byte b = text.next();
+      if (side != 0) {
+        if ((named & side) != 0) {
+          throw Unsure.UNSURE;
+        }
+        named |= side;
+        if (b == 'n') {
+          text.nothing();
+        } else {
+          (side == BEFORE ? before : after).read(text, rows[side - 1]);
+          there |= side;
+        }
+      } else if (isWord) {
+        if (found != null) {
+          throw Unsure.UNSURE;
+        }
+        text.string();
+        found = word != null && is(word) ? word : text.shown();
+      } else {
+        text.skip();
+      }
+    } while (!text.ends('}'));
+    word = found;
+    return there;
+  }
+
+  private int told(int there, UnsafeRowWriter[] rows) {
+    if (word == null) {
+      throw Unsure.UNSURE;
+    }
+    int wanted;
+    if (word.equals(envelope.update())) {
+      wanted = BEFORE | AFTER;
+      rows[0].write(envelope.kind(), UPDATED_FROM);
+      rows[1].write(envelope.kind(), UPDATED_TO);
+    } else if (word.equals(envelope.delete())) {
+      wanted = BEFORE;
+      rows[0].write(envelope.kind(), DELETED);
+    } else if (envelope.inserts().contains(word)) {
+      wanted = AFTER;
+      rows[1].write(envelope.kind(), INSERTED);
+    } else {
+      throw Unsure.UNSURE;
+    }
+    if ((there & wanted) != wanted) {
+      throw Unsure.UNSURE;
+    }
+    return wanted;
+  }
+
+  private boolean isNamed(String name) {
+    text.next();
+    text.string();
+    return is(name);
+  }
+
+  /** Whether the last text is this one, which is plain ASCII. */
+  private boolean is(String wanted) {
+    if (text.length != wanted.length()) {
+      return false;
+    }
+    for (int i = 0; i < text.length; i++) {
+      if (text.text[text.from + i] != wanted.charAt(i)) {
+        return false;
+      }
+    }
+    return true;
+  }
+}

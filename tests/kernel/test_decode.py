@@ -1,0 +1,358 @@
+"""The kernel's straight way through documents beside the formats' own decoders in Python: where the kernel gives rows,
+they are those that Python gives; of plain documents it is sure.
+
+Documents are made of odd and plain parts, and then damaged byte by byte. FUZZ=n tries n times as many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from tidemill import types as t
+from tidemill.formats import format_module
+from tidemill.spark.kernel_decode import straight_way
+from tidemill.spark.source import Decode, Side
+
+pytestmark = pytest.mark.spark
+
+ROUNDS = 500 * (int(os.environ.get("FUZZ", "0")) or 1)
+
+JSON_FIELDS = (
+    t.Field("id", t.BIGINT),
+    t.Field("name", t.STRING),
+    t.Field("price", t.DOUBLE),
+    t.Field("small", t.FloatType()),
+    t.Field("yes", t.BOOLEAN),
+    t.Field("n", t.INT),
+    t.Field("tiny", t.TinyIntType()),
+    t.Field("cost", t.DecimalType(precision=10, scale=2)),
+    t.Field("long", t.DecimalType(precision=30, scale=4)),
+    t.Field("day", t.DateType()),
+    t.Field("at", t.TimestampType(precision=3)),
+    t.Field("fine", t.TimestampType(precision=6)),
+    t.Field("zoned", t.TimestampLtzType(precision=3)),
+    t.Field(
+        "inner",
+        t.RowType(fields=(t.Field("a", t.INT), t.Field("b", t.STRING), t.Field("id", t.BIGINT))),
+    ),
+)
+FLAT = tuple(f for f in JSON_FIELDS if f.name != "inner")
+AVRO_FIELDS = (
+    t.Field("id", t.BigIntType(nullable=False)),
+    t.Field("name", t.STRING),
+    t.Field("price", t.DOUBLE),
+    t.Field("small", t.FloatType()),
+    t.Field("yes", t.BOOLEAN),
+    t.Field("n", t.INT),
+    t.Field("day", t.DateType()),
+    t.Field("at", t.TimestampType(precision=3)),
+    t.Field("last", t.VarCharType(length=2**31 - 1, nullable=False)),
+)
+
+
+# ---- the kernel's side -----------------------------------------------------------------------------------
+
+
+class Kernel:
+    """A decoder of the kernel; `read` gives the rows of a document, or None where it is not sure."""
+
+    def __init__(self, spark: Any, side: Side, kinds: bool) -> None:
+        jvm = spark._jvm
+        order = tuple(range(len(side.wanted)))
+        decode = Decode("t", "t", side, None, (), order, kinds, None, lambda name, number: None)
+        way = straight_way(decode, "", lambda: "")
+        assert way is not None
+        decode_package = jvm.io.tidemill.decode
+        spec_class = jvm.java.lang.Class.forName(
+            "io.tidemill.decode.Decoder$Spec",
+            True,
+            jvm.Thread.currentThread().getContextClassLoader(),
+        )
+        mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._decoder = decode_package.Decoder.of(
+            mapper.readValue(json.dumps(way["value"]), spec_class)
+        )
+        writer = jvm.org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+        self._width = len(order) + kinds
+        self._writers = [writer(self._width, 64) for _ in range(2)]
+        self._rows = spark._sc._gateway.new_array(writer, 2)
+        for i, made in enumerate(self._writers):
+            self._rows[i] = made
+        types = {f.name: f.type for f in side.fields}
+        self._types = [types[name] for name in side.wanted] + [t.TinyIntType()] * kinds
+
+    def read(self, document: bytes) -> list[list[Any]] | None:
+        for writer in self._writers:
+            writer.reset()
+            writer.zeroOutNullBytes()
+        try:
+            found = self._decoder.read(document, 0, len(document), self._rows)
+        except Py4JJavaError as error:
+            assert error.java_exception.getClass().getSimpleName() == "Unsure", error
+            return None
+        kept = [w for i, w in enumerate(self._writers) if found & 1 << i]
+        return [unpacked(bytes(w.getRow().getBytes()), self._types) for w in kept]
+
+
+def unpacked(row: bytes, types: Sequence[t.SqlType]) -> list[Any]:
+    """The values in an UnsafeRow: a bit for each NULL, eight bytes for each value, then what is longer."""
+    start = (len(types) + 63) // 64 * 8
+    values: list[Any] = []
+    for i, type_ in enumerate(types):
+        if row[i // 8] >> i % 8 & 1:
+            values.append(None)
+            continue
+        word = row[start + 8 * i : start + 8 * i + 8]
+        (whole,) = struct.unpack("<q", word)
+        part = row[whole >> 32 :][: whole & 0xFFFFFFFF]
+        match type_:
+            case t.BooleanType():
+                values.append(bool(word[0]))
+            case t.DoubleType():
+                values.append(bits(struct.unpack("<d", word)[0]))
+            case t.FloatType():
+                values.append(bits(struct.unpack("<f", word[:4])[0]))
+            case t.TinyIntType():
+                values.append(struct.unpack("<b", word[:1])[0])
+            case t.SmallIntType():
+                values.append(struct.unpack("<h", word[:2])[0])
+            case t.IntType() | t.DateType():
+                values.append(struct.unpack("<i", word[:4])[0])
+            case t.DecimalType(precision=precision, scale=scale):
+                unscaled = whole if precision <= 18 else int.from_bytes(part, "big", signed=True)
+                values.append(Decimal(unscaled).scaleb(-scale))
+            case t.CharType() | t.VarCharType():
+                values.append(part.decode())
+            case t.RowType(fields=fields):
+                values.append(unpacked(part, [f.type for f in fields]))
+            case _:
+                values.append(whole)
+    return values
+
+
+def bits(number: float) -> str:
+    """Tells 0.0 from -0.0."""
+    return number.hex()
+
+
+# ---- Python's side ---------------------------------------------------------------------------------------
+
+
+def python_rows(
+    decoder: Any, document: bytes, types: Sequence[t.SqlType]
+) -> list[list[Any]] | None:
+    decoded = decoder.decode(pa.array([document], pa.binary()))
+    if decoded.bad:
+        return None
+    columns = [*decoded.columns, *([] if decoded.kinds is None else [decoded.kinds])]
+    rows = zip(*(plain_values(c, x) for c, x in zip(columns, types, strict=True)), strict=True)
+    return [list(row) for row in rows]
+
+
+def plain_values(column: Any, type_: t.SqlType) -> list[Any]:
+    match type_:
+        case t.DoubleType() | t.FloatType():
+            return [None if v is None else bits(v) for v in column.to_pylist()]
+        case t.DateType():
+            return column.cast(pa.int32()).to_pylist()
+        case t.TimestampType() | t.TimestampLtzType():
+            return column.cast(pa.int64()).to_pylist()
+        case t.RowType(fields=fields):
+            parts = [plain_values(column.field(i), f.type) for i, f in enumerate(fields)]
+            rows = [list(row) for row in zip(*parts, strict=True)]
+            return [
+                row if valid else None
+                for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)
+            ]
+    return column.to_pylist()
+
+
+# ---- documents -------------------------------------------------------------------------------------------
+
+STRANGE = [
+    "0", "-0", "1", "-1", "7", "127", "128", "-128", "-129", "2147483647", "2147483648", "9223372036854775807",
+    "9223372036854775808", "-9223372036854775808", "123456789012345678901234567890", "0.0", "-0.0", "1.5", "0.1",
+    "1e3", "1E-3", "1e400", "1e-400", "2.2250738585072014e-308", "3.4028236e38", "16777217", "0.30000000000000004",
+    "9007199254740993", "1.005", "12345678.91", "123456789.12", "99999999.995", "01", "1.", ".5", "+1", "1e", "--1",
+    "true", "false", "null", "nul", "True", "[]", "{}", '""', '"x"', '"1"', '"1.5"', '"true"', '"\\u0041\\n\\""',
+    '"\\ud83d\\ude00"', '"\\ud83d"', '"\\udc00x"', '"\\x"', '"é😀"', '"\t"', '"' + "y" * 40 + '"', '"a\\/b\\\\"',
+    '"2024-02-29"', '"2023-02-29"', '"2024-2-9"', '"2024-02-29 12:34:56"', '"2024-02-29 12:34:56.1"',
+    '"2024-02-29 12:34:56.123456789"', '"2024-02-29 12:34:56.123456"', '"2024-02-29T12:34:56"', '"2024-02-29 24:00:00"',
+    '"2024-02-29 12:34:56Z"', '"2024-02-29 12:34:56.5Z"', '"1969-12-31 23:59:59.999999"', '"0001-01-01 00:00:00"',
+    '"2024-02-29 12:34"', '"2024-02-29 12:34:56."', '"0000-01-01"', '"9999-12-31"',
+]  # fmt: skip
+
+PLAIN: dict[str, list[str]] = {
+    "id": ["1", "-5", "12345678901234567", "9223372036854775807", "null"],
+    "name": ['"a"', '"é"', '""', '"with \\"quotes\\" and \\u00e9"', "null", '"' + "z" * 30 + '"'],
+    "price": ["1.5", "0.1", "3", "-2.25", "1e10", "123456.789", "null"],
+    "small": ["1.5", "0.1", "16777217", "null"],
+    "yes": ["true", "false", "null"],
+    "n": ["0", "7", "-7", "2147483647", "null"],
+    "tiny": ["1", "-128", "null"],
+    "cost": ["1", "1.5", "-12.34", "null"],
+    "long": ["1", "123456789.1234", "-0.5", "null"],
+    "day": ['"2024-02-29"', '"1969-12-31"', "null"],
+    "at": ['"2024-02-29 12:34:56"', '"2024-02-29 12:34:56.789"', "null"],
+    "fine": ['"2024-02-29 12:34:56.123456"', '"1960-01-01 00:00:00.5"', "null"],
+    "zoned": ['"2024-02-29 12:34:56Z"', '"2024-02-29 12:34:56.5Z"', "null"],
+    "inner": ['{"a":1,"b":"x","id":2}', "{}", '{ "id" : 3 , "z" : [1, {"y": null}] }', "null"],
+}
+
+
+def objects(dice: random.Random, names: Sequence[str], odd: float) -> str:
+    members = []
+    for name in dice.sample(names, dice.randint(0, len(names))):
+        strange = dice.random() < odd
+        members.append((name, dice.choice(STRANGE if strange else PLAIN[name])))
+    if dice.random() < 0.3:
+        members.insert(dice.randint(0, len(members)), ("else", dice.choice(STRANGE)))
+    if members and dice.random() < odd / 4:
+        members.append(members[0])
+    blank = dice.choice(["", "", " ", "\n\t"])
+    return "{" + ",".join(f'{blank}"{n}"{blank}:{blank}{v}{blank}' for n, v in members) + "}"
+
+
+def damaged(dice: random.Random, document: bytes) -> bytes:
+    places = bytearray(document)
+    for _ in range(dice.choice([0, 0, 1, 2])):
+        at = dice.randint(0, len(places))
+        what = dice.randrange(3)
+        if what == 0 or at == len(places):
+            places[at:at] = bytes([dice.choice(b'"\\{}[],:0-.eE\x00\x80\xc3\xed \n')])
+        elif what == 1:
+            del places[at]
+        else:
+            places[at] = dice.randrange(256)
+    return bytes(places)
+
+
+def json_documents(dice: random.Random) -> Iterator[bytes]:
+    names = [f.name for f in JSON_FIELDS]
+    while True:
+        document = objects(dice, names, dice.choice([0, 0, 0.2, 1])).encode("utf-8")
+        yield damaged(dice, document) if dice.random() < 0.5 else document
+
+
+def envelopes(
+    word: str, words: Sequence[str], payload: bool
+) -> Callable[[random.Random], Iterator[bytes]]:
+    def documents(dice: random.Random) -> Iterator[bytes]:
+        names = [f.name for f in FLAT]
+        while True:
+            odd = dice.choice([0, 0, 0.1])
+            sides = [dice.choice([objects(dice, names, odd)] * 6 + ["null"]) for _ in range(2)]
+            members = [("before", sides[0]), ("after", sides[1])]
+            members.append((word, json.dumps(dice.choice(words))))
+            members.append(("source", '{"table":"t"}'))
+            dice.shuffle(members)
+            document = "{" + ",".join(f'"{n}":{v}' for n, v in members) + "}"
+            if payload:
+                document = f'{{"schema":{{"x":[]}},"payload":{document}}}'
+            encoded = document.encode("utf-8")
+            yield damaged(dice, encoded) if dice.random() < 0.3 else encoded
+
+    return documents
+
+
+def csv_lines(dice: random.Random) -> Iterator[bytes]:
+    while True:
+        odd = dice.choice([0, 0, 0.1])
+        parts = []
+        for field in FLAT:
+            value = dice.choice(STRANGE if dice.random() < odd else PLAIN[field.name])
+            text = (
+                json.loads(value)
+                if value.startswith('"') and "\\x" not in value and "\t" not in value
+                else value
+            )
+            parts.append(("NULL" if text == "null" else text).encode("utf-8", "replace"))
+        line = b",".join(parts)
+        yield damaged(dice, line) if dice.random() < 0.3 else line
+
+
+def avro_records(dice: random.Random) -> Iterator[bytes]:
+    encoder = format_module("avro").encoder(AVRO_FIELDS, {})
+    choices: list[tuple[Any, list[Any]]] = [
+        (pa.int64(), [0, 1, -1, 2**62, -(2**63), 2**63 - 1, 300]),
+        (pa.string(), [None, "", "a", "é😀", "x" * 70]),
+        (pa.float64(), [None, 0.0, -0.0, 1.5, float("inf")]),
+        (pa.float32(), [None, 0.5, -1.25]),
+        (pa.bool_(), [None, True, False]),
+        (pa.int32(), [None, 0, -1, 2**31 - 1, -(2**31)]),
+        (pa.date32(), [None, 0, -1, 19000]),
+        (pa.timestamp("us"), [None, 0, -1000, 1_700_000_000_000_000]),
+        (pa.string(), ["", "last"]),
+    ]
+    while True:
+        columns = [pa.array([dice.choice(values)], type_) for type_, values in choices]
+        record = encoder.encode(columns)[0].as_py()
+        yield damaged(dice, record) if dice.random() < 0.4 else record
+
+
+CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
+    "json": ("json", JSON_FIELDS, {}, json_documents),
+    "json, some columns": ("json", JSON_FIELDS, {"wanted": ("inner", "id", "cost")}, json_documents),
+    "debezium-json": ("debezium-json", FLAT, {}, envelopes("op", "crudx", False)),
+    "debezium-json in a payload": (
+        "debezium-json", FLAT, {"schema-include": True}, envelopes("op", "crud", True),
+    ),
+    "ogg-json": ("ogg-json", FLAT, {}, envelopes("op_type", "IUDT", False)),
+    "csv": ("csv", FLAT, {"null-literal": "NULL"}, csv_lines),
+    "csv, some columns": (
+        "csv", FLAT, {"null-literal": "NULL", "wanted": ("name", "id", "cost")}, csv_lines,
+    ),
+    "avro": ("avro", AVRO_FIELDS, {}, avro_records),
+    "avro, some columns": ("avro", AVRO_FIELDS, {"wanted": ("last", "n")}, avro_records),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_where_the_kernel_is_sure_it_is_right(spark: Any, case: str) -> None:
+    name, fields, options, documents = CASES[case]
+    dice = random.Random(case) if "FUZZ" not in os.environ else random.Random()
+    options = dict(options)
+    wanted = options.pop("wanted", tuple(f.name for f in fields))
+    kinds = name.endswith("-json")
+    kernel = Kernel(spark, Side(name, options, fields, wanted, f"{name}."), kinds)
+    decoder = format_module(name).decoder(fields, options, wanted)
+    sure = 0
+    for document, _ in zip(documents(dice), range(ROUNDS), strict=False):
+        found = kernel.read(document)
+        if found is not None:
+            sure += 1
+            assert found == python_rows(decoder, document, kernel._types), document
+    assert ROUNDS / 5 < sure < ROUNDS
+
+
+PLAIN_DOCUMENTS = {
+    "json": [
+        b'{"id":1,"name":"a","price":1.5,"inner":{"a":1}}',
+        b' { "name" : "\\u00e9\\n" , "unknown" : [1, {"x": "\\""}], "id" : -9223372036854775808 } ',
+        b"{}",
+    ],
+    "debezium-json": [
+        b'{"before":null,"after":{"id":1},"op":"c","source":{"ts_ms":1}}',
+        b'{"op":"u","before":{"id":1},"after":{"id":2,"name":"x"}}',
+        b'{"before":{"id":1},"after":null,"op":"d"}',
+    ],
+    "csv": [b"1,a,1.5,2.5,true,7,1,1.25,3,2024-02-29,2024-02-29 12:00:00,NULL,NULL"],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN_DOCUMENTS)
+def test_the_kernel_is_sure_of_plain_documents(spark: Any, name: str) -> None:
+    _, fields, options, _ = CASES[name]
+    wanted = tuple(f.name for f in fields)
+    kernel = Kernel(spark, Side(name, options, fields, wanted, ""), name.endswith("-json"))
+    assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
