@@ -20,7 +20,7 @@ ALLOWED = {
     "formats": {"plugins"},
     "broker": set(),
     "functions": {"sql"},
-    "tables": {"sql", "functions", "plugins"},
+    "tables": {"sql", "functions", "plugins", "formats"},
     "plan": {"sql", "functions", "tables"},
     "spark": {"sql", "functions", "tables", "plan", "formats", "output"},
     "output": set(),

@@ -165,6 +165,26 @@ def test_of_the_changes_of_a_key_the_last_is_written(
     }
 
 
+@pytest.mark.parametrize(("interval", "at_least"), [("1 ms", 2), ("1 h", 1)])
+def test_changes_wait_for_the_interval(world: World, interval: str, at_least: int) -> None:
+    """One key, and a batch that takes much longer than a millisecond."""
+    changes = [{"id": i, "customer": "a", "amount": 1} for i in range(20_000)]
+    source, latest = world.create(*changes), world.create(hint="latest")
+    options = {
+        "sink_buffer__flush_max__rows": "1000",
+        "sink_buffer__flush_interval": interval,
+    }
+    world.run(
+        f"{ORDERS}{world.kafka(source)};"
+        f"CREATE TABLE latest (customer STRING, id INT, PRIMARY KEY (customer) NOT ENFORCED)"
+        f"{world.upsert(latest, **options)};"
+        "INSERT INTO latest SELECT customer, id FROM orders"
+    )
+    written = [row["id"] for row in world.values(latest)]
+    assert at_least <= len(written) <= (1 if at_least == 1 else 19_999)
+    assert written == sorted(set(written)) and written[-1] == 19_999
+
+
 # -- topics that are not there -----------------------------------------------------------------
 
 

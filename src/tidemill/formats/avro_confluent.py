@@ -60,17 +60,9 @@ def table_schema(
         text = schemas.text_of(schemas.schema_of(fields, legacy=True))
         return TableSchema(schemas.parse(text), text)
     try:
-        schema = schemas.parse(str(given))
+        schema = schemas.given(format_, str(given), fields)
     except schemas.BadSchema as bad:
-        raise job_error("FMT-010", f"the option 'schema' is no Avro schema: {bad}") from None
-    found = schemas.type_of(schema)
-    said = [(f.name, f.type) for f in found.fields] if isinstance(found, t.RowType) else None
-    if said != [(f.name, f.type) for f in fields]:
-        raise job_error(
-            "FMT-010",
-            f"Schema provided for '{format_}' format does not match the table schema: {given}",
-            f"the schema says {found}, the table {t.RowType(fields=tuple(fields))}",
-        )
+        raise job_error("FMT-010", str(bad), bad.hint) from None
     if isinstance(schema, schemas.Union):
         place = next(i for i, b in enumerate(schema.branches) if b.kind == "record")
         return TableSchema(schema.branches[place], str(given), bytes([2 * place]))

@@ -82,7 +82,11 @@ PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "str
 
 
 class BadSchema(ValueError):
-    """The JSON is no Avro schema."""
+    """The JSON is no Avro schema, or not the one that is wanted."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 # ---- from JSON -------------------------------------------------------------------------------------------
@@ -268,6 +272,28 @@ def type_of(schema: Schema) -> t.SqlType | None:
     logical = (schema.kind, schema.logical.get("logicalType"))
     found = _LOGICAL.get(logical) or _LOGICAL.get((schema.kind, None))
     return found and (found if schema.kind == "null" else found.not_null)
+
+
+def given(format_: str, text: str, fields: Sequence[t.Field]) -> Schema:
+    """The schema that a table's option `schema` gives for its records, which have these fields."""
+    try:
+        schema = parse(text)
+    except BadSchema as bad:
+        raise BadSchema(f"the option 'schema' is no Avro schema: {bad}") from None
+    found = type_of(schema)
+    said = [(f.name, f.type) for f in found.fields] if isinstance(found, t.RowType) else None
+    if said != [(f.name, f.type) for f in fields]:
+        raise BadSchema(
+            f"Schema provided for '{format_}' format does not match the table schema: {text}",
+            f"the schema says {found}, the table {t.RowType(fields=tuple(fields))}",
+        )
+    return schema
+
+
+def debezium_fields(fields: Sequence[t.Field]) -> tuple[t.Field, ...]:
+    """Of what Debezium writes around a row; it tells more (source, ts_ms), which nobody asks for."""
+    row = t.RowType(fields=tuple(fields))
+    return t.Field("before", row), t.Field("after", row), t.Field("op", t.STRING)
 
 
 def _decimal_of(schema: Schema) -> t.SqlType | None:

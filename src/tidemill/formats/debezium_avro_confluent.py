@@ -18,6 +18,7 @@ from tidemill.changelog import RowKind
 from tidemill.formats import BadRecord, Decoded, Remade, avro
 from tidemill.formats.arrow import arrow_field
 from tidemill.formats.avro_confluent import NumberedReaders, NumberedWriter, table_schema
+from tidemill.formats.avro_schema import debezium_fields
 
 NAME = "debezium-avro-confluent"
 
@@ -46,18 +47,12 @@ def encoder(fields: Sequence[t.Field], options: Mapping[str, object]) -> Debeziu
     return DebeziumAvroEncoder(tuple(fields), dict(options))
 
 
-def _envelope(fields: Sequence[t.Field]) -> tuple[t.Field, ...]:
-    """Debezium tells more (source, ts_ms), which nobody asks for."""
-    row = t.RowType(fields=tuple(fields))
-    return t.Field("before", row), t.Field("after", row), t.Field("op", t.STRING)
-
-
 class DebeziumAvroDecoder(Remade):
     def __init__(
         self, fields: tuple[t.Field, ...], options: dict[str, object], wanted: tuple[str, ...]
     ) -> None:
         self._made_of = (fields, options, wanted)
-        envelope = _envelope(fields)
+        envelope = debezium_fields(fields)
         self._places = [[f.name for f in fields].index(name) for name in wanted]
         self._rows = avro.Rows(envelope, None)
         schema = table_schema(NAME, envelope, options)
@@ -136,7 +131,7 @@ class DebeziumAvroEncoder(Remade):
 
     def __init__(self, fields: tuple[t.Field, ...], options: dict[str, object]) -> None:
         self._made_of = (fields, options)
-        envelope = _envelope(fields)
+        envelope = debezium_fields(fields)
         self._arrows = [arrow_field(f) for f in fields]
         self._writer = NumberedWriter(table_schema(NAME, envelope, options), envelope, options)
 

@@ -17,6 +17,7 @@ from typing import Any
 from tidemill import plugins
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
 from tidemill.errors import Span, did_you_mean
+from tidemill.formats import avro_schema
 from tidemill.plugins import PluginProblem
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
@@ -98,6 +99,10 @@ class FormatDefinition:
     """What records tell about themselves, without the `value.` that a table writes before it."""
     why_not_written: Callable[[FormatSpec, bool], str | None] = lambda spec, one_topic: None
     """Why a table cannot be a sink, given its options and whether it has one topic; None when it can."""
+    check_fields: Callable[[FormatSpec, Sequence[Field]], avro_schema.BadSchema | None] = (
+        lambda spec, fields: None
+    )
+    """What is wrong between its option `schema` and the table's columns."""
     one_column: bool = False
     """Whether a record is a single value."""
     runnable: bool = True
@@ -392,6 +397,8 @@ def _addresses(text: str) -> str:
     return text
 
 
+SCHEMA = "schema"
+
 REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "url",
@@ -407,7 +414,7 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
         " one topic.",
         aliases=("schema-registry.subject",),
     ),
-    Option("schema", TEXT, "A schema to use, which must say the same as the table's columns."),
+    Option(SCHEMA, TEXT, "A schema to use, which must say the same as the table's columns."),
     Option("ssl.keystore.location", STRING, "The client's key store."),
     Option("ssl.keystore.password", STRING, "Password of the key store."),
     Option("ssl.truststore.location", STRING, "Certificates to trust."),
@@ -426,6 +433,17 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
     Option("bearer-auth.token", STRING, "The token."),
     Option("properties.*", STRING, "Any property of the registry's client."),
 )
+
+
+def _given_schema(spec: FormatSpec, fields: Sequence[Field]) -> avro_schema.BadSchema | None:
+    text = spec.options[SCHEMA]
+    if text is None:
+        return None
+    try:
+        avro_schema.given(spec.name, str(text), fields)
+    except avro_schema.BadSchema as bad:
+        return bad
+    return None
 
 
 def with_subject(spec: FormatSpec, topics: Sequence[str], side: str) -> FormatSpec:
@@ -601,6 +619,7 @@ FORMATS: Mapping[str, FormatDefinition] = {
             REGISTRY_OPTIONS,
             _avro_unsupported,
             why_not_written=_needs_subject,
+            check_fields=_given_schema,
         ),
         FormatDefinition(
             "raw",
@@ -627,6 +646,9 @@ FORMATS: Mapping[str, FormatDefinition] = {
             REGISTRY_OPTIONS,
             _avro_unsupported,
             why_not_written=_needs_subject,
+            check_fields=lambda spec, fields: _given_schema(
+                spec, avro_schema.debezium_fields(fields)
+            ),
             changelog=ALL_CHANGES,
         ),
         FormatDefinition(
@@ -774,3 +796,7 @@ def check_types(reader: OptionReader, chosen: ChosenFormat, fields: Iterable[Fie
         why = definition.unsupported(f.type, chosen.spec.options)
         if why:
             reader.error("OPT-014", f"column '{f.name}': {why}", span)
+    bad = definition.check_fields(chosen.spec, given)
+    if bad is not None:
+        place = reader.value_span(chosen.spec.prefix + SCHEMA)
+        reader.error("OPT-014", str(bad), place, bad.hint)
