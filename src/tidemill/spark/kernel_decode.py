@@ -34,7 +34,8 @@ _NUMBERS: dict[type[t.SqlType], str] = {
     t.TimestampLtzType: "TIMESTAMP_LTZ",
 }
 _TEXTS = {**_NUMBERS, t.DecimalType: "DECIMAL"}
-"""Formats that write numbers and times as text."""
+"""Of formats that write numbers and times as text."""
+_OBJECTS = {**_TEXTS, t.RowType: "ROW"}
 
 
 class _No(Exception):
@@ -86,7 +87,7 @@ def _json(side: Side, places: Mapping[str, int], kind: int | None, options: Any)
         raise _No  # it asks for absent fields, which the kernel takes for NULL
     return {
         "format": "json",
-        "fields": [_field(f, places[f.name], _TEXTS) for f in side.fields if f.name in places],
+        "fields": [_field(f, places[f.name], _OBJECTS) for f in side.fields if f.name in places],
         "iso": options["timestamp-format.standard"] == "ISO-8601",
     }
 
@@ -149,17 +150,15 @@ _FORMATS: Mapping[str, tuple[_Form, str]] = {
 
 
 def _field(field: t.Field, at: int | None, names: Mapping[type[t.SqlType], str]) -> Spec:
+    name = names.get(type(field.type))
+    if name is None:
+        raise _No
+    more: Spec = {}
     match field.type:
-        case t.RowType(fields=inner) if names is _TEXTS and at is not None:
-            parts = [_field(f, i, names) for i, f in enumerate(inner)]
-            return {"name": field.name, "type": "ROW", "at": at, "fields": parts}
+        case t.RowType(fields=inner):
+            more = {"fields": [_field(f, i, names) for i, f in enumerate(inner)]}
         case t.DecimalType(precision=precision, scale=scale):
             more = {"precision": precision, "scale": scale}
         case t.TimestampType(precision=precision) | t.TimestampLtzType(precision=precision):
             more = {"precision": precision}
-        case _:
-            more = {}
-    name = names.get(type(field.type))
-    if name is None:
-        raise _No
     return {"name": field.name, "type": name, "at": at, "nullable": field.type.nullable, **more}
