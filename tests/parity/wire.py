@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Mapping
 
 from case import Case, Look, Offsets, Record, Topic
@@ -40,7 +41,11 @@ def commit(bootstrap: str, group: str, offsets: Offsets, names: Mapping[str, str
     """Put offsets in place that a consumer group is to have committed."""
     admin = _admin(bootstrap)
     asked = ConsumerGroupTopicPartitions(group, _partitions(offsets, names))
-    admin.alter_consumer_group_offsets([asked])[group].result(SECONDS)
+    deadline = time.monotonic() + SECONDS
+    # A broker whose first group this is says yes and forgets it.
+    while committed(bootstrap, group, names) != tuple(sorted(offsets)):
+        assert time.monotonic() < deadline, f"group {group} does not keep its offsets"
+        admin.alter_consumer_group_offsets([asked])[group].result(SECONDS)
 
 
 def committed(bootstrap: str, group: str, names: Mapping[str, str]) -> Offsets:
