@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -81,6 +87,13 @@ class Topic:
             consumer.commit(offsets=places, asynchronous=False)
         finally:
             consumer.close()
+
+    def move(self, group: str, offsets: dict[int, int]) -> None:
+        """Alter a group's offsets from outside, as an operator of Kafka does."""
+        places = [TopicPartition(self.name, p, offset) for p, offset in offsets.items()]
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        for future in self.admin.alter_consumer_group_offsets(request).values():
+            future.result(30)
 
 
 def timestamp_of(message: Any) -> int:

@@ -100,6 +100,27 @@ def test_every_column_reaches_its_place(spark: Any, make_topic: Make) -> None:
     assert (by_name.key(), by_name.value()) == (b"", b"by name")
 
 
+# A list of headers, and what is in the record.
+HEADER_LISTS: dict[str, tuple[Any, Any]] = {
+    "in order, equal keys included": ([("b", b"1"), ("a", b""), ("b", b"2")],) * 2,
+    "an entry without a value": ([("a", None)],) * 2,
+    "an entry without a key": ([(None, b"1"), ("a", b"2")], [("a", b"2")]),
+    "no entry in its place": ([None, ("a", b"1"), None], [("a", b"1")]),
+    "nothing that could be written": ([None, (None, b"1"), (None, None)], None),
+    "empty": ([], None),
+    "NULL": (None, None),
+}
+
+
+def test_a_list_of_headers_is_written(spark: Any, make_topic: Make) -> None:
+    topic = make_topic()
+    rows = [(name.encode(), given) for name, (given, _) in HEADER_LISTS.items()]
+    schema = "value binary, header_list array<struct<key: string, value: binary>>"
+    save(spark.createDataFrame(rows, schema).coalesce(1), sinks(topic))
+    found = {record.value().decode(): record.headers() for record in topic.read()}
+    assert found == {name: written for name, (_, written) in HEADER_LISTS.items()}
+
+
 def test_only_the_value_is_needed(spark: Any, make_topic: Make) -> None:
     topic = make_topic()
     save(spark.createDataFrame([(b"v",), (None,)], "value binary").coalesce(1), sinks(topic))

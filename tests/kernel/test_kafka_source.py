@@ -308,6 +308,35 @@ def test_start_and_end_are_decided_once(
     assert finish(jobs(read(spark, filled, bounded=bounded), tmp_path / "b")).rows == []
 
 
+def test_a_time_to_start_at_is_looked_up_once(
+    spark: Any, filled: Topic, jobs: Start, tmp_path: Path
+) -> None:
+    startup = {"mode": "timestamp", "timestampMillis": 99_000}
+    assert finish(jobs(read(spark, filled, startup=startup), tmp_path)).rows == []
+    # Looked up again, the start would be the second of them.
+    filled.write("early", timestamp=50_000)
+    filled.write("late", timestamp=100_000)
+    job = finish(jobs(read(spark, filled, startup=startup), tmp_path))
+    assert offsets_read(job) == {0: [10, 11], 1: []}
+
+
+@pytest.mark.parametrize(("begun", "moved"), [(4, 0), (4, 12), (10, 0)])
+def test_a_checkpoint_counts_before_the_groups_offsets(
+    spark: Any, filled: Topic, jobs: Start, tmp_path: Path, begun: int, moved: int
+) -> None:
+    """The group is moved back or ahead between two runs, of which the first may have read nothing."""
+    group = {"group.id": f"{filled.name}-g"}
+    frame = read(spark, filled, group, startup={"mode": "group-offsets"})
+    filled.commit(group["group.id"], {0: begun, 1: 10})
+    job = finish(jobs(frame, tmp_path))
+    assert offsets_read(job) == {0: list(range(begun, 10)), 1: []}
+    filled.write("a", "b", "c")
+    filled.move(group["group.id"], {0: moved, 1: 0})
+    job = finish(jobs(frame, tmp_path))
+    assert offsets_read(job) == {0: [10, 11, 12], 1: []}
+    assert filled.committed(group["group.id"])[0] == 13
+
+
 def test_empty_topics_end_at_once(
     spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
 ) -> None:

@@ -74,22 +74,71 @@ def test_the_first_bad_record_of_a_batch_is_named(lenient: bool) -> None:
         decode(records(b'{"id": 1}', b"{", b"}"), BadRecords.FAIL, lenient=lenient)
 
 
-def test_a_record_that_its_key_leaves_out_is_counted_as_such() -> None:
+def decode_with_key(
+    *pairs: tuple[bytes | None, bytes | None],
+    policy: BadRecords | None = None,
+    lenient: bool = True,
+) -> tuple[list[dict[str, object]], Counter[str]]:
+    """Rows and losses of records, given as key and value."""
     losses: Counter[str] = Counter()
-    options: dict[str, object] = {"ignore-parse-errors": True}
-    value = Side("json", options, (Field("id", INT),), ("id",), "value.json.")
-    key = Side("json", options, (Field("k", INT),), ("k",), "key.json.")
 
     def count(name: str, number: int) -> None:
         losses[name] += number
 
-    worker = Decode("t", "topic", value, key, (), (0, 1), False, None, count)
-    batch = records(b'{"id": 1}', b'{"id": 2}', b'{"id": 3}', None)
-    keys = pa.array([b'{"k": 1}', None, b"{", b'{"k": 4}'], pa.binary())
-    batch = batch.set_column(0, "key", keys)
-    (rows,) = worker._decode(iter([batch]))
-    assert rows.to_pylist() == [{"c0": 1, "c1": 1}]
-    assert losses == {"null value as key": 1, "unreadable document as key": 1, "null value": 1}
+    options: dict[str, object] = {"ignore-parse-errors": lenient}
+    value = Side("json", options, (Field("id", INT),), ("id",), "value.json.")
+    key = Side("json", options, (Field("k", INT),), ("k",), "key.json.")
+    worker = Decode("t", "topic", value, key, (), (0, 1), False, policy, count)
+    batch = records(*(value for _, value in pairs))
+    batch = batch.set_column(0, "key", pa.array([key for key, _ in pairs], pa.binary()))
+    return [row for found in worker._decode(iter([batch])) for row in found.to_pylist()], losses
+
+
+def test_a_record_that_its_key_leaves_out_is_counted_as_such() -> None:
+    rows, losses = decode_with_key(
+        (b'{"k": 1}', b'{"id": 1}'),
+        (None, b'{"id": 2}'),
+        (b"{", b'{"id": 3}'),
+        (b'{"k": 4}', None),
+        (b"[]", b'{"id": 5}'),
+    )
+    assert rows == [{"c0": 1, "c1": 1}]
+    assert losses == {
+        "null value as key": 1,
+        "unreadable document as key": 1,
+        "null value": 1,
+        "no row as key": 1,
+    }
+
+
+# A key and a value that both leave a record out; the record is counted under the name that comes last.
+LOST_TWICE = {
+    "null, null": (None, None, "null value as key"),
+    "null, unreadable": (None, b"{", "null value as key"),
+    "unreadable, null": (b"{", None, "unreadable document as key"),
+    "several unreadable elements": (b"[7, 8]", None, "unreadable document as key"),
+    "an empty array, null": (b"[]", None, "no row as key"),
+}
+
+
+@pytest.mark.parametrize("name", LOST_TWICE)
+def test_a_record_without_key_and_value_is_counted_once(name: str) -> None:
+    key, value, counted = LOST_TWICE[name]
+    good = (b'{"k": 1}', b'{"id": 1}')
+    rows, losses = decode_with_key(good, (key, value), good)
+    assert rows == [{"c0": 1, "c1": 1}] * 2
+    assert losses == {counted: 1}
+
+
+@pytest.mark.parametrize("policy", [BadRecords.SKIP, BadRecords.DEAD_LETTER])
+@pytest.mark.parametrize("pair", [(b"{", None), (None, b"{"), (b"[]", b"{"), (b"{", b"{")])
+def test_a_bad_record_is_counted_as_nothing_else(
+    pair: tuple[bytes | None, bytes | None], policy: BadRecords
+) -> None:
+    rows, losses = decode_with_key(pair, (None, b"{}"), policy=policy, lenient=False)
+    bad = SKIPPED if policy is BadRecords.SKIP else DEAD_LETTER
+    assert losses == {bad: 1, "null value as key": 1}
+    assert len(rows) == (policy is BadRecords.DEAD_LETTER)
 
 
 DOCUMENTS = st.sampled_from(
@@ -112,3 +161,13 @@ def test_every_way_with_bad_records_gives_the_same_rows(
         # Fields are forgiven and documents are not, so that what is left is what Flink leaves.
         assert decode(batch, None, lenient=True)[0] == skipped
         assert losses["unreadable document"] == 0
+
+
+@given(st.lists(st.tuples(DOCUMENTS, DOCUMENTS), max_size=20), st.booleans())
+def test_every_record_gives_a_row_or_is_counted_once(
+    pairs: list[tuple[bytes | None, bytes | None]], lenient: bool
+) -> None:
+    # An empty array as value is a record of no rows, which is no loss.
+    pairs = [(key, value) for key, value in pairs if value != b"[]"]
+    rows, losses = decode_with_key(*pairs, policy=BadRecords.SKIP, lenient=lenient)
+    assert len(rows) + losses.total() == len(pairs)

@@ -11,6 +11,7 @@ from declared_tables import declare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.manuals import MANUALS, manual
 from tidemill.errors import ScriptError, Source, Span
 from tidemill.sql import ast
 from tidemill.tables import (
@@ -338,55 +339,38 @@ def test_specs_are_values_and_keep_secrets_out_of_their_text() -> None:
     assert "hunter2" not in repr(one)
 
 
-# What a manual prints, with its `...` filled in and the formats that exist today.
-MANUALS = {
-    "kafka: key and value formats": """
-CREATE TABLE KafkaTable (
-  `ts` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', `user_id` BIGINT, `item_id` BIGINT, `behavior` STRING
-) WITH (
-  'connector' = 'kafka', 'topic' = 'user_behavior', 'properties.bootstrap.servers' = 'localhost:9092',
-  'key.format' = 'json', 'key.json.ignore-parse-errors' = 'true', 'key.fields' = 'user_id;item_id',
-  'value.format' = 'json', 'value.json.fail-on-missing-field' = 'false', 'value.fields-include' = 'ALL'
-)""",
-    "upsert-kafka: pv and uv": """
-CREATE TABLE pageviews_per_region (
-  user_region STRING, pv BIGINT, uv BIGINT, PRIMARY KEY (user_region) NOT ENFORCED
-) WITH (
-  'connector' = 'upsert-kafka', 'topic' = 'pageviews_per_region',
-  'properties.bootstrap.servers' = '...', 'key.format' = 'json', 'value.format' = 'json'
-)""",
-    "upsert-kafka: formats": """
-CREATE TABLE KafkaTable (
-  `ts` TIMESTAMP(3) METADATA FROM 'timestamp', `user_id` BIGINT, `item_id` BIGINT, `behavior` STRING,
-  PRIMARY KEY (`user_id`) NOT ENFORCED
-) WITH (
-  'connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:9092',
-  'key.format' = 'json', 'key.json.ignore-parse-errors' = 'true',
-  'value.format' = 'json', 'value.json.fail-on-missing-field' = 'false',
-  'value.fields-include' = 'EXCEPT_KEY'
-)""",
-    "kafka: security": """
-CREATE TABLE KafkaTable (`user_id` BIGINT, `ts` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH (
-  'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json',
-  'properties.security.protocol' = 'SASL_SSL',
-  /* SSL */
-  'properties.ssl.truststore.location' = '/path/to/kafka.client.truststore.jks',
-  'properties.ssl.truststore.password' = 'test1234',
-  'properties.sasl.mechanism' = 'SCRAM-SHA-256',
-  'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.scram.ScramLoginModule required
-    username=\\"username\\" password=\\"password\\";'
-)""",
-}
-
-
-@pytest.mark.parametrize("title", MANUALS)
+@pytest.mark.parametrize("title", [t for t, text in MANUALS.items() if "CREATE TABLE" in text])
 def test_tables_of_the_manuals_are_accepted(title: str) -> None:
-    name, statement, schema = declare("manual.sql", MANUALS[title].strip())
+    name, statement, schema = declare("manual.sql", manual(title))
     connector, warnings = build_table(name, statement, schema, {})
     assert isinstance(connector, TopicTable)
     # The manual prints \\" in a JAAS line, which the client would refuse.
-    assert [w.code for w in warnings] == (["OPT-029"] if title == "kafka: security" else [])
-    assert '\\"' not in connector.properties.get("sasl.jaas.config", "")
+    assert [w.code for w in warnings] == (["OPT-029"] if "SASL" in title else [])
+
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SHADED = f"org.apache.flink.kafka.shaded.{PLAIN}"
+ALICE = f'{PLAIN} required username="alice" password="a b";'
+
+# A JAAS line, and what the client is given.
+JAAS = {
+    "as the client reads it": (ALICE, ALICE),
+    "as the manuals print it": (ALICE.replace('"', r"\""), ALICE),
+    "with one slip": (ALICE.replace('"alice"', r"\"alice\""), ALICE),
+    "of a shaded client": (ALICE.replace(PLAIN, SHADED), ALICE),
+    "of a shaded client, as the manuals print it": (
+        ALICE.replace(PLAIN, SHADED).replace('"', r"\""),
+        ALICE,
+    ),
+    "with quotes inside of a password": (rf'{PLAIN} required password="a\"b\\";',) * 2,
+}
+
+
+@pytest.mark.parametrize("name", JAAS)
+def test_a_jaas_line_reaches_the_client_as_it_reads_one(name: str) -> None:
+    written, given = JAAS[name]
+    spec = kafka_spec(f"'properties.sasl.jaas.config' = '{written}'")
+    assert spec.properties["sasl.jaas.config"] == given
 
 
 # --- whatever is written, the answer is a spec or diagnostics ------------------------------------

@@ -29,7 +29,7 @@ import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,14 +166,17 @@ def start(
     port: int | None = None,
     detach: bool = False,
     note: Callable[[str], None] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Broker:
     """Start a broker and return when it answers.
 
     port: a number that must be free, 0 for any free one, None for 9092 or, if taken, any free one.
     detach: the broker outlives this process; otherwise it is stopped when this process ends, in
-    whatever way.  note: is told what takes long (the fetching of jars).
+    whatever way.  note: is told what takes long (the fetching of jars).  settings: Kafka's own,
+    over ours.
     """
     place = _absolute(data)
+    settings = {**_SETTINGS, **(settings or {})}
     _choose_port(port)
     _claim(place)
     java = find_java()
@@ -181,12 +184,12 @@ def start(
     with _locked(place) as lock:
         (place / "broker.json").unlink(missing_ok=True)
         if not (place / "kafka" / "meta.properties").is_file():
-            _format(place, java, classpath)
+            _format(place, java, classpath, settings)
         (place / "version").write_text(f"{KAFKA_VERSION}\n", encoding="utf-8")
         for attempts_left in (2, 1, 0):
             chosen = _choose_port(port)
             try:
-                return _launch(place, java, classpath, chosen, detach, lock)
+                return _launch(place, java, classpath, settings, chosen, detach, lock)
             except JobError as problem:
                 # A free port can be lost to another program before Kafka opens it.
                 if not attempts_left or "Address already in use" not in str(problem):
@@ -314,11 +317,11 @@ def _free_port() -> int:
 # --- the process --------------------------------------------------------------------------------
 
 
-def _format(place: Path, java: Path, classpath: str) -> None:
+def _format(place: Path, java: Path, classpath: str, settings: Mapping[str, str]) -> None:
     """Let Kafka write its first files, beside their place, so that half of them never counts."""
     fresh = place / "kafka.new"
     shutil.rmtree(fresh, ignore_errors=True)
-    _write_settings(place, fresh.name, port=1, controller_port=2)
+    _write_settings(place, settings, fresh.name, port=1, controller_port=2)
     # The tool takes an id that begins with a dash for an option; with this bit off none does.
     identity = (uuid.uuid4().int & ~(1 << 127)).to_bytes(16, "big")
     cluster = base64.urlsafe_b64encode(identity).decode().rstrip("=")
@@ -335,8 +338,16 @@ def _format(place: Path, java: Path, classpath: str) -> None:
     fresh.rename(place / "kafka")
 
 
-def _launch(place: Path, java: Path, classpath: str, port: int, detach: bool, lock: int) -> Broker:
-    _write_settings(place, "kafka", port, _free_port())
+def _launch(
+    place: Path,
+    java: Path,
+    classpath: str,
+    settings: Mapping[str, str],
+    port: int,
+    detach: bool,
+    lock: int,
+) -> Broker:
+    _write_settings(place, settings, "kafka", port, _free_port())
     begin = _log_size(place)
     command: list[str | Path] = [java, *_JVM, "-cp", classpath, "kafka.Kafka", "server.properties"]
     process = _spawn(place, command, pass_fds=(lock,))
@@ -383,9 +394,11 @@ def _spawn(
         )
 
 
-def _write_settings(place: Path, logs: str, port: int, controller_port: int) -> None:
+def _write_settings(
+    place: Path, settings: Mapping[str, str], logs: str, port: int, controller_port: int
+) -> None:
     settings = {
-        **_SETTINGS,
+        **settings,
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",

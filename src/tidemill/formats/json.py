@@ -591,15 +591,18 @@ class JsonDecoder(Remade):
                 chunk.records.append(record)
                 chunk.places.append(None)
             elif type(value) is list:
+                others: list[int] = []
                 for place, row in enumerate(value):
                     if type(row) is dict:
                         chunk.rows.append(row)
                         chunk.records.append(record)
                         chunk.places.append(place)
                     else:
-                        what = json_exact.shown(row)
-                        reason = f"expected an object at [{place}] of the array but found {what}"
-                        self._unreadable(chunk, result, record, reason)
+                        others.append(place)
+                if others:
+                    place, what = others[0], json_exact.shown(value[others[0]])
+                    reason = f"expected an object at [{place}] of the array but found {what}"
+                    self._unreadable(chunk, result, record, reason)
             else:
                 what = json_exact.shown(value)
                 reason = f"expected an object or an array of objects but found {what}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ Count = Callable[[str, int], None]
 
 KEY_LOSS = "{} as key"
 """What is said of a record that is left out because of its key, out of what a format says of values."""
+NO_ROW = "no row"
+"""Of a key that can be read and holds no row: an empty array."""
 SKIPPED = "bad record"
 DEAD_LETTER = "bad record, in the dead-letter topic"
 
@@ -199,16 +202,16 @@ class Decode:
         for batch in batches:
             value = self._read(value_reader, batch.column("value"))
             bad = [(found, self.value) for found in value.bad]
-            self._count(value)
             origin = value.records
             if self.has_kinds:
                 value.columns.append(value.kinds)
             if key_reader is None:
+                self._count(value.dropped)
                 columns = list(value.columns)
             else:
                 key = self._read(key_reader, batch.column("key"))
                 bad = [(found, key_reader.side) for found in key.bad] + bad
-                self._count(key, KEY_LOSS)
+                self._count_sides(batch, (key_reader, key), (value_reader, value))
                 columns, origin = _cross(key, value, batch.num_rows)
             kinds = [columns.pop()] if self.has_kinds else []
             if bad:
@@ -221,14 +224,44 @@ class Decode:
                 arrays.append(pa.nulls(len(arrays[0]), letter_type))
             yield pa.RecordBatch.from_arrays(arrays, names=[*names, BAD_COLUMN][: len(arrays)])
 
-    def _read(self, reader: Any, values: Any) -> Any:
+    def _read(self, reader: SideReader, values: Any) -> Decoded:
         with reported(self.table):
             return reader.read(values)
 
-    def _count(self, decoded: Decoded, form: str = "{}") -> None:
-        for name, number in decoded.dropped.items():
+    def _count(self, losses: Mapping[str, int], form: str = "{}") -> None:
+        for name, number in losses.items():
             if number:
                 self.count(form.format(name), number)
+
+    def _count_sides(
+        self,
+        batch: pa.RecordBatch,
+        of_key: tuple[SideReader, Decoded],
+        of_value: tuple[SideReader, Decoded],
+    ) -> None:
+        """A record is lost once: as a bad one, which `_judge` counts, else by its key, else by its value."""
+        (key_reader, key), (value_reader, value) = of_key, of_value
+        by_key, by_value = Counter(key.dropped), Counter(value.dropped)
+        if key.records is not None:
+            given = set(key.records.to_pylist())
+            without_row = [i for i in range(batch.num_rows) if i not in given]
+            bad = {found.index for found in (*key.bad, *value.bad)}
+            judged = [i for i in without_row if i in bad]
+            lost = [i for i in without_row if i not in bad]
+            named = self._losses(key_reader, batch.column("key"), lost)
+            by_key.subtract(self._losses(key_reader, batch.column("key"), judged))
+            by_key[NO_ROW] += len(lost) - named.total()
+            by_value.subtract(self._losses(value_reader, batch.column("value"), without_row))
+        self._count(by_key, KEY_LOSS)
+        self._count(by_value)
+
+    def _losses(self, reader: SideReader, values: Any, records: Sequence[int]) -> Counter[str]:
+        """What some records of a batch have added to its losses."""
+        import pyarrow as pa
+
+        if not records:
+            return Counter()
+        return Counter(self._read(reader, values.take(pa.array(records, pa.int32()))).dropped)
 
     def _judge(
         self, bad: Sequence[tuple[BadRecord, Side]], batch: pa.RecordBatch, columns: Sequence[Any]

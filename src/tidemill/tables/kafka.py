@@ -763,15 +763,17 @@ def _is_read(reader: OptionReader, topic: str) -> bool:
 
 _JAAS = "sasl.jaas.config"
 _SHADED = "org.apache.flink.kafka.shaded."
+# A quoted text, in which \" is the client's own escape, or else a \" that the client refuses.
+_QUOTES = re.compile(r'"(?:\\.|[^"\\])*"|(?P<slip>\\")')
 
 
 def _client_properties(reader: OptionReader) -> Mapping[str, str]:
     """The Kafka client's properties, verbatim but for two repairs without which it refuses a JAAS line."""
     properties = dict(reader.family("properties."))
-    line = properties.get(_JAAS, "")
+    given = properties.get(_JAAS, "")
     repairs = []
-    if '\\"' in line:
-        line = line.replace('\\"', '"')
+    line = _QUOTES.sub(lambda found: '"' if found["slip"] else found[0], given)
+    if line != given:
         repairs.append('\\" is read as "')
     if _SHADED in line:
         line = line.replace(_SHADED, "")
