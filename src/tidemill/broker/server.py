@@ -29,7 +29,7 @@ import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,12 +166,14 @@ def start(
     port: int | None = None,
     detach: bool = False,
     note: Callable[[str], None] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Broker:
     """Start a broker and return when it answers.
 
     port: a number that must be free, 0 for any free one, None for 9092 or, if taken, any free one.
     detach: the broker outlives this process; otherwise it is stopped when this process ends, in
-    whatever way.  note: is told what takes long (the fetching of jars).
+    whatever way.  note: is told what takes long (the fetching of jars).  settings: of Kafka's own, for
+    this start; they count before ours.
     """
     place = _absolute(data)
     _choose_port(port)
@@ -186,7 +188,7 @@ def start(
         for attempts_left in (2, 1, 0):
             chosen = _choose_port(port)
             try:
-                return _launch(place, java, classpath, chosen, detach, lock)
+                return _launch(place, java, classpath, chosen, detach, lock, settings)
             except JobError as problem:
                 # A free port can be lost to another program before Kafka opens it.
                 if not attempts_left or "Address already in use" not in str(problem):
@@ -335,8 +337,16 @@ def _format(place: Path, java: Path, classpath: str) -> None:
     fresh.rename(place / "kafka")
 
 
-def _launch(place: Path, java: Path, classpath: str, port: int, detach: bool, lock: int) -> Broker:
-    _write_settings(place, "kafka", port, _free_port())
+def _launch(
+    place: Path,
+    java: Path,
+    classpath: str,
+    port: int,
+    detach: bool,
+    lock: int,
+    given: Mapping[str, str] | None,
+) -> Broker:
+    _write_settings(place, "kafka", port, _free_port(), given)
     begin = _log_size(place)
     command: list[str | Path] = [java, *_JVM, "-cp", classpath, "kafka.Kafka", "server.properties"]
     process = _spawn(place, command, pass_fds=(lock,))
@@ -383,7 +393,13 @@ def _spawn(
         )
 
 
-def _write_settings(place: Path, logs: str, port: int, controller_port: int) -> None:
+def _write_settings(
+    place: Path,
+    logs: str,
+    port: int,
+    controller_port: int,
+    given: Mapping[str, str] | None = None,
+) -> None:
     settings = {
         **_SETTINGS,
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
@@ -391,6 +407,7 @@ def _write_settings(place: Path, logs: str, port: int, controller_port: int) -> 
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         # Relative: Kafka would split the path at a comma and read it as Latin-1.
         "log.dirs": logs,
+        **(given or {}),
     }
     text = "".join(f"{name}={value}\n" for name, value in settings.items())
     (place / "server.properties").write_text(text, encoding="utf-8")
