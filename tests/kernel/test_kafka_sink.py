@@ -152,6 +152,14 @@ def test_a_fixed_partitioner_gives_each_writer_a_partition(
     assert by_partition == {0: 20, 1: 10}
 
 
+def test_fixed_takes_the_writer_that_a_row_names(spark: Any, make_topic: Make) -> None:
+    topic = make_topic(partitions=3)
+    rows = [(writer, str(writer).encode()) for writer in range(8)]
+    frame = spark.createDataFrame(rows, "partition int, value binary")
+    save(frame, sinks(target(topic, partitioner="fixed")))
+    assert {int(r.value()): r.partition() for r in topic.read()} == {w: w % 3 for w in range(8)}
+
+
 @pytest.mark.parametrize("guarantee", ["at-least-once", "none"])
 def test_a_stream_is_written_over_many_epochs(
     spark: Any, make_topic: Make, tmp_path: Path, guarantee: str

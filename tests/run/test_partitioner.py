@@ -57,7 +57,7 @@ def partition(directory: Path, name: str, **partitions: int) -> list[int]:
         deletes=False,
         changes=False,
     )
-    partitioner = Partitioner(f"places_of_rows:{name}", made.partition, "out", partitions)
+    partitioner = Partitioner(f"places_of_rows:{name}", made.partition, "out", partitions, "b:1")
     run = Partition(encode, partitioner, (("c0", "id"), ("c1", "region")))
     rows: dict[str, list[Any]] = {"c0": [1, None, 3], "c1": ["a", "bb", "ccc"]}
     batch = pa.RecordBatch.from_pydict(
@@ -82,7 +82,7 @@ def test_each_record_has_the_partition_that_the_class_gives(directory: Path) -> 
     [
         ("Broken", {"out": 3}, "ZeroDivisionError"),
         ("Wrong", {"out": 3}, "3 is not a partition of topic 'out', which has 3"),
-        ("ByRegion", {"other": 3}, "the partitions of topic 'out' are not known"),
+        ("ByRegion", {"other": 3}, "topic 'out' was not there when the job started"),
     ],
 )
 def test_what_the_class_gets_wrong_is_told(
@@ -92,6 +92,15 @@ def test_what_the_class_gets_wrong_is_told(
         partition(directory, name, **partitions)
     assert said in str(failed.value)
     assert f"places_of_rows:{name}" in str(failed.value)
+
+
+def test_a_topic_that_came_later_is_told_with_the_way_on(directory: Path) -> None:
+    with pytest.raises(RecordFault) as failed:
+        partition(directory, "ByRegion", other=3)
+    command = "tidemill topic create out --bootstrap b:1"
+    assert f"create it if it is not there yet: {command}; then start the job again" in str(
+        failed.value
+    )
 
 
 @pytest.mark.parametrize("name", ["not_a_class", "nowhere"])

@@ -7,10 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 from world import World
 
-from tidemill.broker import topics
+from harness.kafka import consume
+from tidemill.broker import start, topics
 from tidemill.errors import JobError
+from tidemill.spark.progress import Progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -134,6 +137,103 @@ def test_fixed_gives_each_writer_a_partition(world: World) -> None:
     assert {r.partition for r in records} == {0, 1}
 
 
+def test_fixed_counts_the_writers_of_each_table_alone(world: World) -> None:
+    source = world.create(*orders(range(200)))
+    names = [world.create(hint=hint, partitions=5) for hint in ("first", "second")]
+    options = {"sink_partitioner": "fixed", "sink_parallelism": "2"}
+    tables = "".join(
+        f"CREATE TABLE t{i} (id INT, customer STRING) {world.kafka(name, **options)};"
+        for i, name in enumerate(names)
+    )
+    world.run(
+        f"{ORDERS}{world.kafka(source)}; {tables}"
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO t0 SELECT * FROM orders; INSERT INTO t1 SELECT * FROM orders; END;"
+    )
+    assert [{r.partition for r in world.records(name)} for name in names] == [{0, 1}, {0, 1}]
+
+
+# Which target partitions belong to the partitions 0, 1, 2 of the source; behind an exchange, of which a set's queries
+# read all that they share, there are as many writers as the exchange has readers.
+FIXED = {
+    "alone": ("INSERT INTO copy SELECT * FROM orders", [{0}, {1}, {2}]),
+    "filtered": (
+        "INSERT INTO copy SELECT id, UPPER(customer) FROM orders WHERE id >= 0",
+        [{0}, {1}, {2}],
+    ),
+    "united": (
+        "INSERT INTO copy SELECT * FROM others WHERE id < 0 UNION ALL SELECT * FROM orders",
+        [{0}, {1}, {2}],
+    ),
+    "in a set": (
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO lines SELECT * FROM orders; INSERT INTO copy SELECT * FROM orders; END",
+        [{0}, {1}, {0}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_sends_a_source_partition_to_one_partition_in_every_batch(
+    world: World, name: str
+) -> None:
+    query, targets = FIXED[name]
+
+    def placed(*numbers: int) -> list[dict[str, object]]:
+        return [
+            {"value": json.dumps({"id": n, "customer": "a"}), "partition": n % 3} for n in numbers
+        ]
+
+    source = world.create(*placed(*range(30)), hint="orders", partitions=3)
+    others = world.create(*placed(*range(30)), hint="others", partitions=3)
+    copied = world.create(hint="copy", partitions=4)
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        f"CREATE TABLE others (id INT, customer STRING) {world.kafka(others)};"
+        "CREATE TABLE lines (id INT, customer STRING) WITH ('connector' = 'blackhole');"
+        f"{COPY}{world.kafka(copied, sink_partitioner='fixed')}; {query}"
+    )
+    world.run(script, keep=True)
+    for later in ((32, 35), (34, 37), (31, 38)):
+        world.produce(source, *placed(*later))
+        world.run(script, keep=True)
+    found: list[set[int]] = [set(), set(), set()]
+    for record in world.records(copied):
+        found[json.loads(record.value or b"")["id"] % 3].add(record.partition)
+    assert found == targets
+
+
+def test_changes_without_a_key_stay_in_order(world: World) -> None:
+    """As in Flink nothing is shuffled: a row's changes are all for the writer that its partition has."""
+    changes = [
+        {"op": "u", "before": {"id": i, "customer": "a"}, "after": {"id": i, "customer": "b"}}
+        for i in range(40)
+    ]
+    source = world.create(*(json.dumps(c) for c in changes))
+    copied = world.create(hint="copy", partitions=2)
+    sink = world.kafka(
+        copied, format="debezium-json", sink_parallelism="2", sink_partitioner="fixed"
+    )
+    world.run(
+        "SET 'parallelism.default' = '2';"
+        f"{ORDERS}{world.kafka(source, format='debezium-json')}; {COPY}{sink};"
+        "INSERT INTO copy SELECT * FROM orders"
+    )
+    written = [json.loads(r.value or b"") for r in world.records(copied)]
+    told = [(w["op"], (w["before"] or w["after"])["id"]) for w in written]
+    assert told == [(op, i) for i in range(40) for op in ("d", "c")]
+    assert {r.partition for r in world.records(copied)} == {0}
+
+
+def test_the_number_of_writers_is_what_was_asked(world: World) -> None:
+    source, copied = world.create(*orders(range(1))), world.create(hint="copy")
+    sink = world.kafka(copied, sink_parallelism="3")
+    world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders")
+    progress = Progress()
+    progress.add(world.reports)
+    assert progress.writers == {"copy": 3}
+
+
 # -- buffered changes --------------------------------------------------------------------------
 
 
@@ -185,6 +285,34 @@ def test_changes_wait_for_the_interval(world: World, interval: str, at_least: in
     assert written == sorted(set(written)) and written[-1] == 19_999
 
 
+def test_buffered_changes_are_written_once_when_a_batch_runs_again(world: World) -> None:
+    source, latest = world.create(*orders(range(9))), world.create(hint="latest")
+    options = {
+        "sink_buffer__flush_max__rows": "1000",
+        "sink_buffer__flush_interval": "1 h",
+        **ONCE,
+    }
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        f"CREATE TABLE latest (customer STRING, id INT, PRIMARY KEY (customer) NOT ENFORCED)"
+        f"{world.upsert(latest, **options)};"
+        "INSERT INTO latest SELECT customer, id FROM orders"
+    )
+    world.run(script, keep=True)
+    forget_last_commit(world)
+    world.produce(source, *orders(range(9, 12)))
+    world.run(script, keep=True)
+    assert [row["id"] for row in world.values(latest)] == [6, 7, 8, 9, 10, 11]
+
+
+def test_without_a_guarantee_the_end_of_the_input_is_flushed(world: World) -> None:
+    """The client would keep the rows for a minute."""
+    source, copied = world.create(*orders(range(9))), world.create(hint="copy")
+    sink = world.kafka(copied, sink_delivery__guarantee="none", properties_linger_ms="60000")
+    world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders")
+    assert sorted(row["id"] for row in world.values(copied)) == list(range(9))
+
+
 # -- topics that are not there -----------------------------------------------------------------
 
 
@@ -201,6 +329,63 @@ def test_a_missing_topic_is_created_as_the_table_says(world: World) -> None:
     world.run(script)
     assert len(world.table(name)) == 3
     assert topics.partitions(world.broker.bootstrap)[name] == 3
+    assert setting_of(world, name, "cleanup.policy") == "compact"
+
+
+# What a table may leave to the broker.
+SHAPES = {
+    "replicas": {"sink_create__topic_replication__factor": "1"},
+    "policy": {"sink_create__topic_cleanup__policy": "compact"},
+    "both": {
+        "sink_create__topic_replication__factor": "1",
+        "sink_create__topic_cleanup__policy": "compact",
+    },
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_missing_topic_may_leave_some_of_its_shape_to_the_broker(
+    world: World, shape: str
+) -> None:
+    source, name = world.create(*orders(range(3))), world.topic("made")
+    script = (
+        f"{ORDERS}{world.kafka(source)}; {TOTALS}{world.upsert(name, **SHAPES[shape])};"
+        "INSERT INTO totals SELECT customer, COUNT(*) FROM orders GROUP BY customer"
+    )
+    world.run(script)
+    assert len(world.table(name)) == 3
+    asked = SHAPES[shape].get("sink_create__topic_cleanup__policy", "delete")
+    assert setting_of(world, name, "cleanup.policy") == asked
+
+
+def setting_of(world: World, topic: str, name: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": world.broker.bootstrap})
+    described = admin.describe_configs([resource])[resource].result(30)
+    return str(described[name].value)
+
+
+def test_a_broker_that_creates_no_topics_is_told_with_the_command(
+    world: World, tmp_path: Path
+) -> None:
+    strict = start(tmp_path / "strict", 0, settings={"auto.create.topics.enable": "false"})
+    try:
+        sink = world.kafka("nowhere", properties_bootstrap_servers=strict.bootstrap)
+        with pytest.raises(JobError) as refused:
+            world.run(f"{COPY}{sink}; INSERT INTO copy VALUES (1, 'a')")
+        (found,) = refused.value.diagnostics
+        assert found.code == "RUN-002"
+        assert "the broker does not create topics by itself" in found.message
+        command = f"tidemill topic create nowhere --bootstrap {strict.bootstrap}"
+        assert command in (found.hint or "")
+        assert not topics.exists(strict.bootstrap, "nowhere")
+        topics.create(strict.bootstrap, "nowhere")
+        world.run(f"{COPY}{sink}; INSERT INTO copy VALUES (1, 'a')")
+        assert [r.value for r in consume(strict.bootstrap, "nowhere")] == [
+            b'{"id":1,"customer":"a"}'
+        ]
+    finally:
+        strict.stop()
 
 
 def test_a_missing_topic_that_nobody_creates_is_named_with_the_command(world: World) -> None:
@@ -214,6 +399,25 @@ def test_a_missing_topic_that_nobody_creates_is_named_with_the_command(world: Wo
     assert f"tidemill topic create {name} --bootstrap {world.broker.bootstrap}" in str(
         refused.value
     )
+
+
+@pytest.mark.parametrize("options", [{}, SHAPES["replicas"]], ids=["broker", "table"])
+def test_a_python_class_places_records_of_a_topic_that_was_not_there(
+    world: World, tmp_path: Path, options: dict[str, str]
+) -> None:
+    (tmp_path / "last_of_all.py").write_text(
+        "class Last:\n"
+        "    def partition(self, row, key, value, topic, partitions):\n"
+        "        return partitions[-1]\n"
+    )
+    source, name = world.create(*orders(range(3))), world.topic("made")
+    sink = world.kafka(name, sink_partitioner="last_of_all:Last", **options)
+    world.run(
+        f"SET 'python.files' = '{tmp_path}'; {ORDERS}{world.kafka(source)}; {COPY}{sink};"
+        "INSERT INTO copy SELECT * FROM orders"
+    )
+    last = topics.partitions(world.broker.bootstrap)[name] - 1
+    assert [r.partition for r in world.records(name)] == [last] * 3
 
 
 def test_a_python_class_places_records(world: World, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,12 @@ class Broker:
         self.created.append(json.loads(spec)["topics"])
         return json.dumps({"created": list(self.created[-1]), "existing": []})
 
+    def askForTopics(self, spec: str, timeout: int) -> str:  # noqa: N802
+        """A topic that is there by now, or that the broker makes because it is asked for."""
+        there = {name for made in self.created for name in made}
+        asked = [n for n in json.loads(spec)["topics"] if self.creates or n in there]
+        return json.dumps({name: 7 for name in asked})
+
 
 PLAIN = "CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'format' = 'json', {});"
 UPSERT = (
@@ -50,13 +57,16 @@ UPSERT = (
 )
 
 
-def targets(broker: Broker, table: str = PLAIN, more: str = "") -> Targets:
+def targets(
+    broker: Broker, table: str = PLAIN, more: str = "", python_files: tuple[str, ...] = ()
+) -> Targets:
     options = f"'topic' = 'out', 'properties.bootstrap.servers' = 'b:1'{more and ', '}{more}"
     text = (
         "CREATE TABLE s (id INT) WITH ('connector' = 'datagen');"
         f"{table.format(options)} INSERT INTO t SELECT id FROM s"
     )
-    (job,) = compile_script(parse_script(Source("t.sql", text), {}), Environment())
+    environment = Environment(python_files=python_files)
+    (job,) = compile_script(parse_script(Source("t.sql", text), {}), environment)
     assert isinstance(job, Job)
     kernel = SimpleNamespace(tidemill=SimpleNamespace(kafka=SimpleNamespace(Admin=broker)))
     spark: Any = SimpleNamespace(_jvm=SimpleNamespace(io=kernel))
@@ -121,3 +131,30 @@ def test_an_upsert_table_on_a_topic_that_is_not_compacted_is_told() -> None:
     assert told.startswith("topic 'out' of upsert table 't' is not compacted")
     assert targets(Broker({"out": 1}, compacted=["out"]), UPSERT).notices == []
     assert targets(Broker({"out": 1})).notices == []
+
+
+def placed(broker: Broker, directory: Path, more: str = "") -> Targets:
+    """With a partitioner of the user's, which must be told the partitions of its topic."""
+    (directory / "any_place.py").write_text(
+        "class Any:\n    def partition(self, row, key, value, topic, partitions): ...\n"
+    )
+    options = f"'sink.partitioner' = 'any_place:Any'{more and ', '}{more}"
+    return targets(broker, more=options, python_files=(str(directory),))
+
+
+@pytest.mark.parametrize("more", ["", "'sink.create-topic.replication-factor' = '1'"])
+def test_a_partitioner_is_told_the_partitions_of_a_topic_that_was_not_there(
+    tmp_path: Path, more: str
+) -> None:
+    found = placed(Broker({}), tmp_path, more)
+    assert found.partitions == {"t": {"out": 7}}
+    assert len(found.notices) == 1
+
+
+def test_a_partitioner_without_partitions_is_refused_with_the_command(tmp_path: Path) -> None:
+    # The broker does not say whether it makes topics, and does not.
+    with pytest.raises(JobError) as refused:
+        placed(Broker({}, creates=None), tmp_path)
+    (found,) = refused.value.diagnostics
+    assert found.code == "RUN-002"
+    assert "tidemill topic create out --bootstrap b:1" in (found.hint or "")

@@ -1,10 +1,11 @@
 """Plans as DataFrames. In: a plan with its modes. Out: a streaming DataFrame whose columns are c0, c1, … and, where the
-stream is not insert-only, `_kind`. Law: a node that does not read the kind passes it on; a job reads a table once."""
+stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`. Law: a node that does not read the kind or the
+task passes it on; a job reads a table once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -21,6 +22,13 @@ from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
 
+TASK_COLUMN = "_task"
+"""The hidden column that says which task of its scan or aggregate gave a row, in the same way in every batch.
+
+Inputs that are united have each their own numbers, as Flink unites them subtask by subtask.
+"""
+_HIDDEN = (KIND_COLUMN, TASK_COLUMN)
+
 
 @dataclass
 class Read:
@@ -30,18 +38,20 @@ class Read:
     names: tuple[str, ...]
     """The columns that any of them wants."""
     scans: int
+    every_partition: bool
+    """Whether a partition without new records has a task too, so that all tasks keep their numbers."""
     frame: DataFrame | None = None
     """Where it has been lowered already."""
 
 
-def reads_of(roots: Iterable[nodes.Node]) -> list[Read]:
+def reads_of(roots: Iterable[nodes.Node], every_partition: bool = False) -> list[Read]:
     reads: list[Read] = []
     for node in (n for root in roots for n in nodes.walk(root)):
         if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
             continue
         read = next((r for r in reads if r.table == node.table), None)
         if read is None:
-            reads.append(Read(node.table, node.names, 1))
+            reads.append(Read(node.table, node.names, 1, every_partition))
         else:
             read.names = tuple(dict.fromkeys(read.names + node.names))
             read.scans += 1
@@ -73,20 +83,21 @@ class Lowering:
     """The Kafka tables of the job; they are the same for all its roots."""
     exactly_once: str | None = None
     """The job's id, if it writes exactly once."""
+    numbers_tasks: bool = False
+    """Whether rows have a TASK_COLUMN."""
 
     def lower(self, node: nodes.Node) -> DataFrame:
         match node:
             case nodes.Scan():
-                return self._scan(node)
+                return self._numbered(self._scan(node))
             case nodes.Values():
-                return self._values(node)
+                return self._numbered(self._values(node))
             case nodes.Project():
                 expressions = [
                     f.expr(to_sql(e)).alias(column_name(i)) for i, e in enumerate(node.expressions)
                 ]
                 below = self.lower(node.input)
-                kind = [KIND_COLUMN] if KIND_COLUMN in below.columns else []
-                return below.select(*expressions, *kind)
+                return below.select(*expressions, *(c for c in _HIDDEN if c in below.columns))
             case nodes.WatermarkAssigner():
                 return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
@@ -96,10 +107,16 @@ class Lowering:
                 return self.lower(node.input).where(kept)
             case nodes.Aggregate():
                 before = RowKind.UPDATE_BEFORE in self.modes.of(node)
-                return group_aggregate(self.lower(node.input), node, before)
+                below = replace(self, numbers_tasks=False).lower(node.input)
+                return self._numbered(group_aggregate(below, node, before))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
+
+    def _numbered(self, rows: DataFrame) -> DataFrame:
+        if not self.numbers_tasks:
+            return rows
+        return rows.withColumn(TASK_COLUMN, f.expr("spark_partition_id()"))
 
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
@@ -107,7 +124,9 @@ class Lowering:
         number, read = next((i, r) for i, r in enumerate(self.reads) if r.table == node.table)
         if read.frame is None:
             writer = (self.exactly_once, number) if self.exactly_once is not None else None
-            scanning = Scanning(self.counter(read.table.name), self.max_rows_per_batch, writer)
+            scanning = Scanning(
+                self.counter(read.table.name), self.max_rows_per_batch, writer, read.every_partition
+            )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)
         if read.names == node.names:
@@ -143,4 +162,6 @@ def with_kind(frame: DataFrame) -> DataFrame:
     """The same rows with their kind as a column; a stream without one is insert-only."""
     if KIND_COLUMN in frame.columns:
         return frame
-    return frame.withColumn(KIND_COLUMN, f.expr(f"CAST({int(RowKind.INSERT)} AS TINYINT)"))
+    insert = f.expr(f"CAST({int(RowKind.INSERT)} AS TINYINT)").alias(KIND_COLUMN)
+    task = [c for c in frame.columns if c == TASK_COLUMN]
+    return frame.select(*(c for c in frame.columns if c not in task), insert, *task)

@@ -28,6 +28,9 @@ from tidemill.tables.kafka import KafkaTable, is_partitioner_class
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_CALL = "partition(row, key, value, topic, partitions) gives one of the numbers in partitions"
+_NO_TOPIC = "give every row a non-null 'topic' metadata column"
+
 
 @dataclass(frozen=True)
 class Partitioner:
@@ -39,6 +42,7 @@ class Partitioner:
     """Where a row goes that names no topic."""
     partitions: Mapping[str, int] = field(hash=False)
     """How many partitions each topic had when the job started."""
+    servers: str
 
 
 def load_partitioner(
@@ -56,7 +60,7 @@ def load_partitioner(
     for module in modules:
         cloudpickle.register_pickle_by_value(sys.modules[module])
     topic = connector.topics[0] if connector.has_one_topic else None
-    return Partitioner(name, choose, topic, partitions)
+    return Partitioner(name, choose, topic, partitions, connector.bootstrap_servers)
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,15 @@ class Partition:
         ):
             topic = named or self.partitioner.topic
             partitions = known.get(topic) if topic else None
-            if topic is None or partitions is None:
-                raise self._fault(f"the partitions of topic '{topic}' are not known")
+            if topic is None:
+                raise self._fault("a row has no topic, and the table no single one", _NO_TOPIC)
+            if partitions is None:
+                # Workers have no client; what the driver has asked for at the start is all they know.
+                raise self._fault(
+                    f"topic '{topic}' was not there when the job started",
+                    f"create it if it is not there yet: tidemill topic create {topic} --bootstrap"
+                    f" {self.partitioner.servers}; then start the job again",
+                )
             found.append(
                 self._one(dict(zip(titles, row, strict=True)), key, value, topic, partitions)
             )
@@ -123,9 +134,5 @@ class Partition:
             )
         return chosen
 
-    def _fault(self, reason: str) -> RecordFault:
-        return RecordFault(
-            "RUN-043",
-            f"partitioner '{self.partitioner.name}': {reason}",
-            "partition(row, key, value, topic, partitions) gives one of the numbers in partitions",
-        )
+    def _fault(self, reason: str, hint: str = _CALL) -> RecordFault:
+        return RecordFault("RUN-043", f"partitioner '{self.partitioner.name}': {reason}", hint)

@@ -12,12 +12,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemill.errors import job_error
+from tidemill.errors import JobError, job_error
 from tidemill.plan.environment import Job
 from tidemill.spark.faults import diagnose
 from tidemill.spark.source import topics_spec
 from tidemill.tables.catalog import Table
-from tidemill.tables.kafka import TopicTable
+from tidemill.tables.kafka import KafkaTable, TopicTable, is_partitioner_class
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 
 CONNECT_TIMEOUT_MS = 8_000
@@ -134,21 +134,34 @@ def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int
             continue
         refused = properties.get("allow.auto.create.topics", "").lower() == "false"
         if refused or found["createsTopics"] is False:
-            compact = " --config cleanup.policy=compact"
-            raise job_error(
-                "RUN-002",
-                f"topic '{topic}' of table '{table.name}' does not exist at {connector.bootstrap_servers}"
-                + ("" if refused else ", and the broker does not create topics by itself"),
-                f"create it: tidemill topic create {topic}"
-                f"{compact if isinstance(connector, UpsertKafkaTable) else ''}"
-                f" --bootstrap {connector.bootstrap_servers},"
-                " or let the job do it: 'sink.create-topic.partitions' = '…'",
-                table.span,
+            raise _missing(
+                table, topic, "" if refused else ", and the broker does not create topics by itself"
             )
         told.append(
             f"topic '{topic}' of table '{table.name}' does not exist: the broker is left to create it"
         )
+    if isinstance(connector, KafkaTable) and is_partitioner_class(connector.partitioner):
+        # Its class is told the partitions of a row's topic, also of one that is only being created.
+        unknown = [t for t in found["missing"] if t not in found["topics"]]
+        asked = {"properties": properties, "topics": unknown}
+        found["topics"] |= _ask(admin.askForTopics, asked, table) if unknown else {}
+        for topic in unknown:
+            if topic not in found["topics"]:
+                raise _missing(table, topic, ", and the broker has not created it")
     return told, found["topics"]
+
+
+def _missing(table: Table, topic: str, why: str) -> JobError:
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    compact = " --config cleanup.policy=compact" if isinstance(connector, UpsertKafkaTable) else ""
+    return job_error(
+        "RUN-002",
+        f"topic '{topic}' of table '{table.name}' does not exist at {connector.bootstrap_servers}{why}",
+        f"create it: tidemill topic create {topic}{compact} --bootstrap {connector.bootstrap_servers},"
+        " or let the job do it: 'sink.create-topic.partitions' = '…'",
+        table.span,
+    )
 
 
 def kafka_sources(job: Job) -> list[Table]:

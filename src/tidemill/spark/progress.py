@@ -18,6 +18,8 @@ class Progress:
     batches: int = 0
     rows_in: dict[str, int] = field(default_factory=dict)
     rows_out: int = 0
+    writers: dict[str, int] = field(default_factory=dict)
+    """How many write to each Kafka table: as `sink.parallelism` says, or as many as had rows at once."""
     rate_in: float = 0.0
     rate_out: float = 0.0
     lag: int | None = None
@@ -60,7 +62,10 @@ class Progress:
                 lag = (lag or 0) + int(found)
         self.rows_in.update(totals)
         rows = self.total_in - before
-        written = max(0, int(report.get("sink", {}).get("numOutputRows") or 0))
+        sink = report.get("sink", {})
+        written = max(0, int(sink.get("numOutputRows") or 0))
+        tables = json.loads((sink.get("metrics") or {}).get("tables", "{}"))
+        self.writers = {name: t["writers"] for name, t in tables.items() if t.get("writers")}
         self.rows_out += written
         seconds = max(duration, 1) / 1000
         self.rate_in, self.rate_out, self.lag = rows / seconds, written / seconds, lag
@@ -75,7 +80,7 @@ class Progress:
     def line(self) -> str:
         """One line for a terminal or a log."""
         parts = [f"{name} {count:,} in" for name, count in sorted(self.rows_in.items())]
-        parts.append(f"{self.rows_out:,} out")
+        parts.append(f"{self.rows_out:,} out{self._by_writers()}")
         parts.append(f"{self.rate_in:,.0f} rows/s in, {self.rate_out:,.0f} out")
         if self.lag is not None:
             parts.append(f"lag {self.lag:,}")
@@ -83,6 +88,15 @@ class Progress:
         if self.state_rows is not None:
             parts.append(f"state {self.state_rows:,} rows")
         return " | ".join(parts)
+
+    def _by_writers(self) -> str:
+        if not self.writers:
+            return ""
+        (table, number), *others = sorted(self.writers.items())
+        text = f" by {number} writer{'s' * (number != 1)}"
+        if others:
+            text += "".join([f" of {table}", *(f", {n} of {other}" for other, n in others)])
+        return text
 
 
 def table_of(source: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ from tidemill.spark.printing import Printer, printers, register_printer, taker_o
 from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import (
+    follows_tasks,
     kafka_records,
     kept,
     printed_records,
@@ -239,6 +240,8 @@ class Runner:
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
         job_id = self._settle(job, checkpoint)
+        ends = ends_by_itself(job, self.bounded)
+        by_task = [follows_tasks(*pair) for pair in zip(job.roots, job.modes, strict=True)]
 
         def begin() -> StreamingQuery:
             # Every time: the settings of the session are those of the job that was started last.
@@ -249,17 +252,17 @@ class Runner:
                 job.modes[0],
                 max_rows,
                 lambda table: _Counter(table, dropped),
-                reads_of(job.roots),
+                reads_of(job.roots, every_partition=any(by_task)),
                 job_id if job.exactly_once else None,
             )
             frames = [
-                replace(lowering, modes=modes).lower(root.input)
-                for root, modes in zip(job.roots, job.modes, strict=True)
+                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
+                for root, modes, numbers in zip(job.roots, job.modes, by_task, strict=True)
             ]
-            writer = self._writer(job, job_id, targets, frames, dropped)
+            writer = self._writer(job, job_id, ends, targets, frames, dropped)
             writer = writer.queryName(label)
             writer = writer.option("checkpointLocation", checkpoint)
-            if ends_by_itself(job, self.bounded):
+            if ends:
                 writer = writer.trigger(availableNow=True)
             else:
                 interval = job.settings.get("execution.checkpointing.interval")
@@ -401,6 +404,7 @@ class Runner:
         self,
         job: Job,
         job_id: str,
+        ends: bool,
         targets: Targets,
         frames: list[DataFrame],
         dropped: Any,
@@ -431,7 +435,7 @@ class Runner:
         if takers:
             register_printer(self.spark, job_id, Printer(takers))
         return whole.writeStream.format("tidemill-kafka").option(
-            "spec", sink_spec(job.roots, job_id)
+            "spec", sink_spec(job.roots, job_id, ends)
         )
 
     def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:

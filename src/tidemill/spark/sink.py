@@ -20,10 +20,12 @@ from pyspark.sql import types as s
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.formats import format_module
 from tidemill.plan import nodes
+from tidemill.plan.modes import Modes
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.constraints import Constraints
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import reported
+from tidemill.spark.lower import TASK_COLUMN
 from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.printing import rendered
 from tidemill.spark.source import Count
@@ -155,6 +157,7 @@ def kafka_records(
     if sink.enforcement.lengths == "TRIM_PAD" and connector.sink_parallelism is not None:
         # A key that is cut must be cut before its rows go to their writers.
         frame = kept(frame, sink, dropped)
+    fixed = _is_fixed(connector)
     prepared = frame.select(
         *(n for n in frame.columns if n != KIND_COLUMN or deletes or changes),
         *(
@@ -162,21 +165,26 @@ def kafka_records(
             for (name, ddl), column in filled.items()
         ),
     )
-    names = tuple(name for name, _ in filled)
+    written_by = _to_writers(prepared, table, place)
+    if fixed:
+        # The number of the writer among those of this sink, which the kernel makes a partition of.
+        by_task = connector.sink_parallelism is None
+        number = TASK_COLUMN if by_task else "spark_partition_id()"
+        written_by = written_by.withColumn("partition", f.expr(number))
+    names = (*(name for name, _ in filled), *(["partition"] if fixed else []))
     constraints = _constraints(sink, dropped)
     encode = Encode(table.name, value, key, names, constraints, deletes, changes)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),
             s.StructField("value", s.BinaryType()),
-            *(prepared.schema[n] for n in names),
+            *(written_by.schema[n] for n in names),
             *([s.StructField("partition", s.IntegerType())] if partitioner else []),
         ]
     )
     columns_of = tuple((place[c.name], c.name) for c in schema.writable)
     run = Partition(encode, partitioner, columns_of) if partitioner else encode
-    records = map_in_arrow(_to_writers(prepared, table, place), run, output)
-    return _records(records, index)
+    return _records(map_in_arrow(written_by.drop(TASK_COLUMN), run, output), index)
 
 
 def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:
@@ -232,26 +240,55 @@ def _records(frame: DataFrame, index: int) -> DataFrame:
     return frame.select(*columns)
 
 
-def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> DataFrame:
-    """`sink.parallelism`: rows of a key go to one writer, in their order; rows without a key are spread."""
+def follows_tasks(root: nodes.Root, modes: Modes) -> bool:
+    """Whether it is the task a row comes from that says who writes it.
+
+    So it is with `fixed`, which counts writers, where every task of the operator before the sink is one; and with
+    changes that have no key: they have an order only within the task that gave them, and as in Flink stay together.
+    """
+    if not isinstance(root, nodes.Sink) or not isinstance(root.table.connector, TopicTable):
+        return False
+    connector = root.table.connector
+    if connector.sink_parallelism is None:
+        return _is_fixed(connector)
+    return not _writer_key(root.table) and not modes.of(root.input).insert_only
+
+
+def _writer_key(table: Table) -> list[str]:
+    """The columns by which rows go to their writers."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
-    if connector.sink_parallelism is None:
+    return [name for name, _ in connector.key_columns] or list(table.schema.primary_key)
+
+
+def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> DataFrame:
+    """`sink.parallelism`: rows of a key go to one writer, in their order, and so do a task's changes that have none;
+    inserts without a key are spread."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    writers = connector.sink_parallelism
+    if writers is None:
         return frame
-    key = [name for name, _ in connector.key_columns] or list(table.schema.primary_key)
+    if TASK_COLUMN in frame.columns:
+        return frame.repartitionById(writers, f.expr(f"pmod({TASK_COLUMN}, {writers})"))
     # A replayed batch must find the same ways again, so that rows without a key go by all that Spark can hash.
-    columns = [place[name] for name in key] or [
-        c.name for c in frame.schema if "map<" not in c.dataType.simpleString()
+    columns = [place[name] for name in _writer_key(table)] or [
+        c.name
+        for c in frame.schema
+        if "map<" not in c.dataType.simpleString() and c.name != KIND_COLUMN
     ]
-    return frame.repartition(connector.sink_parallelism, *columns)
+    return frame.repartition(writers, *columns)
 
 
-def sink_spec(roots: Sequence[nodes.Root], job: str) -> str:
-    """Where the kernel writes, for each root; `job` tells the job from all others, run after run."""
-    return json.dumps({"job": job, "sinks": [_target(root, job) for root in roots]})
+def sink_spec(roots: Sequence[nodes.Root], job: str, ends: bool) -> str:
+    """Where the kernel writes, for each root; `job` tells the job from all others, run after run.
+
+    `ends`: the job ends by itself.
+    """
+    return json.dumps({"job": job, "sinks": [_target(root, job, ends) for root in roots]})
 
 
-def _target(root: nodes.Root, job: str) -> dict[str, Any]:
+def _target(root: nodes.Root, job: str, ends: bool) -> dict[str, Any]:
     if not isinstance(root, nodes.Sink):
         return {"table": "SELECT", "connector": "print"}
     table = root.table
@@ -265,8 +302,11 @@ def _target(root: nodes.Root, job: str) -> dict[str, Any]:
                 "topicPattern": connector.topic_pattern,
                 "properties": dict(connector.properties),
                 "guarantee": connector.delivery_guarantee.value,
+                "ends": ends,
                 "transactionalIdPrefix": transactional_id_prefix(table, job),
-                "partitioner": _partitioner(connector),
+                # `round-robin` is Flink's word for leaving it to the client, as `default` does.
+                "partitioner": "fixed" if _is_fixed(connector) else "default",
+                "parallelism": connector.sink_parallelism,
                 "buffer": _buffer(connector),
             }
         case PrintTable():
@@ -282,10 +322,8 @@ def transactional_id_prefix(table: Table, job: str) -> str:
     return connector.transactional_id_prefix or f"tidemill-{job}-{table.name}"
 
 
-def _partitioner(connector: TopicTable) -> str:
-    """`round-robin` is Flink's word for leaving it to the client, as `default` does."""
-    fixed = isinstance(connector, KafkaTable) and connector.partitioner == "fixed"
-    return "fixed" if fixed else "default"
+def _is_fixed(connector: TopicTable) -> bool:
+    return isinstance(connector, KafkaTable) and connector.partitioner == "fixed"
 
 
 def _buffer(connector: TopicTable) -> dict[str, int] | None:

@@ -452,12 +452,14 @@ class Scanning:
     max_rows_per_batch: int | None = None
     writer: tuple[str, int] | None = None
     """The job's id and the scan's number in it, if the job writes exactly once, dead letters included."""
+    every_partition: bool = False
+    """Whether a partition without new records has a task too."""
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
     decoding = decoding_of(scan, scanning)
     spec = kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch)
-    return decoding.read(spark, spec)
+    return decoding.read(spark, {**spec, "everyPartition": scanning.every_partition})
 
 
 def _load(spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:

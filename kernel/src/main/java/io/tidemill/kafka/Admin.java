@@ -145,6 +145,30 @@ public final class Admin {
   }
 
   /**
+   * The partitions of topics that may only be about to be there: {@code {"name":2}}, for {@code
+   * {"properties":…,"topics":[…]}}. To ask as a producer does makes the broker create a topic, if it
+   * does that for anybody. One that is not there in time is left out.
+   */
+  public static String askForTopics(String specJson, long timeoutMs) {
+    Wanted wanted = Json.read(specJson, Wanted.class);
+    Map<String, String> properties = new TreeMap<>(wanted.properties());
+    properties.put("max.block.ms", Long.toString(timeoutMs));
+    TreeMap<String, Integer> found = new TreeMap<>();
+    try (var producer = Clients.producer(properties, "tidemill", null)) {
+      for (String topic : wanted.topics()) {
+        try {
+          found.put(topic, producer.partitionsFor(topic).size());
+        } catch (TimeoutException e) {
+          LOG.info("topic '{}' is not there", topic, e);
+        } catch (RuntimeException e) {
+          throw Clients.fault(properties, "looking up topics", e);
+        }
+      }
+    }
+    return Json.write(found);
+  }
+
+  /**
    * Makes topics: {@code {"properties":…,"topics":{"name":{"partitions":2,"configs":{}}}}}. The
    * answer says what is new and what was there: {@code {"created":["a"],"existing":["b"]}}.
    */

@@ -102,23 +102,28 @@ final class Clients {
    * @param transactionalId null for one without transactions
    */
   static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target, String transactionalId) {
+    return producer(target.properties(), target.table(), transactionalId);
+  }
+
+  static KafkaProducer<byte[], byte[]> producer(
+      Map<String, String> properties, String table, String transactionalId) {
     Map<String, Object> config = new HashMap<>(PRODUCER_DEFAULTS);
-    config.putAll(target.properties());
-    config.put("client.id", clientId(target.properties(), target.table(), "sink"));
+    config.putAll(properties);
+    config.put("client.id", clientId(properties, table, "sink"));
     config.remove("transactional.id");
     if (transactionalId != null) {
-      config.put("client.id", clientId(target.properties(), target.table(), transactionalId));
+      config.put("client.id", clientId(properties, table, transactionalId));
       config.put("transactional.id", transactionalId);
       config.putIfAbsent("transaction.timeout.ms", "60000");
       // All rows of a batch are sent at once; nothing is gained by waiting for more.
-      config.put("linger.ms", target.properties().getOrDefault("linger.ms", "2"));
+      config.put("linger.ms", properties.getOrDefault("linger.ms", "2"));
       config.put("enable.idempotence", "true");
       config.put("acks", "all");
     }
     config.remove("key.serializer");
     config.remove("value.serializer");
     return create(
-        target.properties(),
+        properties,
         () -> new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
   }
 

@@ -5,6 +5,7 @@ import io.tidemill.decode.Unsure;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.NoSuchElementException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
@@ -25,7 +26,11 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
 
   /** The records of a partition in [start, end). */
   record Range(String topic, int partition, long start, long end, String[] preferredLocations)
-      implements InputPartition {}
+      implements InputPartition {
+    boolean isEmpty() {
+      return start == end;
+    }
+  }
 
   /**
    * @param run tells apart the cursors of one start of one source
@@ -42,6 +47,9 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
       Range range = (Range) partition;
+      if (range.isEmpty()) {
+        return new Nothing();
+      }
       if (spec.decoding() != null) {
         return new Decoded(this, range);
       }
@@ -102,6 +110,22 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
       cursor.close();
     }
     cursor = null;
+  }
+
+  /** What an empty range has: no rows, and no need of a client. */
+  private static final class Nothing implements PartitionReader<InternalRow> {
+    @Override
+    public boolean next() {
+      return false;
+    }
+
+    @Override
+    public InternalRow get() {
+      throw new NoSuchElementException();
+    }
+
+    @Override
+    public void close() {}
   }
 
   /** A row for each record. */

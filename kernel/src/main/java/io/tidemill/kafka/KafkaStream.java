@@ -145,10 +145,12 @@ final class KafkaStream
         .forEach(
             (tp, until) -> {
               Long since = from.get(tp);
-              if (since != null && since < until) {
+              boolean hasNews = since != null && since < until;
+              if (hasNews || spec.everyPartition()) {
+                long begin = hasNews ? since : until;
                 ranges.add(
                     new KafkaReader.Range(
-                        tp.topic(), tp.partition(), since, until, home(executors, tp)));
+                        tp.topic(), tp.partition(), begin, until, home(executors, tp)));
               }
             });
     return ranges.toArray(new InputPartition[0]);

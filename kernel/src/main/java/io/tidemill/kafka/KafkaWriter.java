@@ -140,7 +140,10 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     }
     int partition = isNamed ? row.getInt(layout.partition()) : number;
     int count = partitionCounts.computeIfAbsent(topic, lane::partitions);
-    if (isNamed && (partition < 0 || partition >= count)) {
+    if (target.isFixed()) {
+      return partition % count;
+    }
+    if (partition < 0 || partition >= count) {
       // Partitions may have been added. The client would wait a minute for one that never comes.
       count = lane.partitions(topic);
       partitionCounts.put(topic, count);
@@ -152,7 +155,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
             null);
       }
     }
-    return isNamed ? partition : partition % count;
+    return partition;
   }
 
   private String topic(InternalRow row, int sink) {

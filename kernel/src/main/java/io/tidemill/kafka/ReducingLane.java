@@ -8,6 +8,10 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 /**
  * Of the changes of a key only the last is passed on, as long as it takes to hold so many keys or so
  * much time, and before the task commits at the latest.
+ *
+ * <p>The time is looked at when a change comes; it needs no timer. A batch's rows are on the broker
+ * already when its tasks begin, so that changes follow each other as fast as they can be worked on,
+ * and when none is left the task commits. Between batches nothing is held.
  */
 final class ReducingLane implements Lane {
   private record Key(String topic, ByteBuffer bytes) {}

@@ -22,9 +22,13 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    * @param topics the topics that a row may name; null if {@code topicPattern} tells, or any may
    * @param topicPattern a Java regular expression that the topic of a row must match in full
    * @param guarantee {@code exactly-once}, {@code at-least-once} or {@code none}
+   * @param ends whether the job ends by itself: its end is flushed even if nothing is guaranteed,
+   *     and any of its batches may be the last
    * @param transactionalIdPrefix with exactly once: writer p's transactional id is prefix-p
-   * @param partitioner {@code default}: the client decides; {@code fixed}: writer p writes to
-   *     partition p mod n. A row that names its partition goes there
+   * @param partitioner {@code default}: a row that names its partition goes there, and for others
+   *     the client decides; {@code fixed}: writer p writes to partition p mod n, where a row's
+   *     {@code partition} is the number of its writer, or, without one, that of its task
+   * @param parallelism how many writers the table asks for; null if as many as there are tasks
    * @param buffer null to write every change of a key
    */
   record Target(
@@ -35,8 +39,10 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       String topicPattern,
       Map<String, String> properties,
       String guarantee,
+      boolean ends,
       String transactionalIdPrefix,
       String partitioner,
+      Integer parallelism,
       Buffer buffer)
       implements Serializable {
     Target {
@@ -71,8 +77,9 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
           : topics == null || topics.contains(name);
     }
 
+    /** Whether a task commits only when the broker has its rows. */
     boolean flushes() {
-      return !guarantee.equals("none");
+      return ends || !guarantee.equals("none");
     }
 
     boolean isTransactional() {

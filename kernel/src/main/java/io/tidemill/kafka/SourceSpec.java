@@ -14,6 +14,8 @@ import java.util.regex.Pattern;
  *     pruning into streaming scans, so the planner, which knows what it needs, says it here
  * @param blocks whether a scan gives the records packed into {@link Block}s instead of row by row
  * @param decoding how a scan makes the table's rows instead; null if it gives records
+ * @param everyPartition whether a partition without new records has a task too: then the number of
+ *     a task is the place of its partition among all of the table's, in every batch
  * @param discoveryIntervalMs how often to look for new partitions; none after the start if ≤ 0
  * @param rowsPerSecond most rows that are read in a second, on average; null for no limit
  * @param onDataLoss {@code fail} or {@code warn}
@@ -30,6 +32,7 @@ record SourceSpec(
     List<String> columns,
     boolean blocks,
     Decoding decoding,
+    boolean everyPartition,
     long discoveryIntervalMs,
     Long maxRowsPerBatch,
     Long rowsPerSecond,

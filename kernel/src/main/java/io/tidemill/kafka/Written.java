@@ -7,8 +7,9 @@ import java.util.TreeMap;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
- * What a query has written since it started: rows and bytes of keys and values, by table, and how
- * many writers had rows at once. Totals and not figures per batch, because Spark shows them again
+ * What a query has written since it started: rows and bytes of keys and values, by table, and for
+ * Kafka tables how many writers there are: those that were asked for, or else as many as had rows
+ * at once. Totals and not figures per batch, because Spark shows them again
  * when a trigger had nothing to do.
  */
 final class Written {
@@ -29,12 +30,20 @@ final class Written {
         }
       }
     }
+    Map<String, Long> now = new TreeMap<>();
     for (int i = 0; i < spec.sinks().size(); i++) {
       int sink = i;
-      long busy =
-          Arrays.stream(messages).filter(m -> m instanceof Message t && t.rows()[sink] > 0).count();
-      writers.merge(spec.sinks().get(i).table(), busy, Math::max);
+      SinkSpec.Target target = spec.sinks().get(i);
+      if (target.isKafka()) {
+        long busy =
+            Arrays.stream(messages)
+                .filter(m -> m instanceof Message t && t.rows()[sink] > 0)
+                .count();
+        Integer asked = target.parallelism();
+        now.merge(target.table(), asked == null ? busy : asked, Long::sum);
+      }
     }
+    now.forEach((table, number) -> writers.merge(table, number, Math::max));
   }
 
   synchronized Map<String, String> metrics() {
@@ -45,13 +54,11 @@ final class Written {
       long[] total = table.getValue();
       rows += total[0];
       bytes += total[1];
-      tables.put(
-          table.getKey(),
-          new TreeMap<>(
-              Map.of(
-                  "rows", total[0],
-                  "bytes", total[1],
-                  "writers", writers.getOrDefault(table.getKey(), 0L))));
+      Map<String, Long> figures = new TreeMap<>(Map.of("rows", total[0], "bytes", total[1]));
+      if (writers.containsKey(table.getKey())) {
+        figures.put("writers", writers.get(table.getKey()));
+      }
+      tables.put(table.getKey(), figures);
     }
     return Map.of(
         "rows", Long.toString(rows), "bytes", Long.toString(bytes), "tables", Json.write(tables));
