@@ -401,6 +401,19 @@ def test_a_batch_takes_its_share_of_every_partition(
     assert [len(batch) for batch in taken] == [2, 2, 1, 1, 1][: len(taken)]
 
 
+def test_a_batch_may_be_smaller_than_the_number_of_partitions(
+    spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=5)
+    for partition in range(5):
+        topic.write("a", "b", partition=partition)
+    job = finish(jobs(read(spark, topic, maxRowsPerBatch=3), tmp_path))
+    assert job.batches == [3, 3, 3, 1]
+    assert len({(row.partition, row.offset) for row in job.rows}) == 10
+    # Every partition has its turn before one has its second.
+    assert {row.partition for row in job.rows[:6]} == set(range(5))
+
+
 def test_available_now_ends_at_what_is_there_at_the_start(
     spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
 ) -> None:

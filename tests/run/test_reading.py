@@ -148,14 +148,21 @@ def test_headers_in_order_both_ways(world: World) -> None:
     assert [list(r.headers) for r in world.records(target)] == [list(HEADERS), []]
 
 
-def test_a_table_may_limit_its_batches_and_its_rate(world: World) -> None:
-    source, target = world.create(*[GOOD] * 40, hint="slow"), world.create()
-    options = {"scan_max__rows__per__batch": "7", "scan_rate__limit_rows__per__second": "20"}
-    before = time.monotonic()
-    world.run(copy(world, source, target, **options))
+def test_a_table_may_limit_its_batches(world: World) -> None:
+    source, target = world.create(*[GOOD] * 40, hint="small"), world.create()
+    world.run(copy(world, source, target, scan_max__rows__per__batch="7"))
+    assert world.batches == [7, 7, 7, 7, 7, 5]
     assert len(world.values(target)) == 40
-    # A second's rows are free at the start, the other 20 take a second.
-    assert time.monotonic() - before > 1
+
+
+def test_a_table_may_limit_its_rate(world: World) -> None:
+    source, target = world.create(*[GOOD] * 80, hint="slow"), world.create()
+    before = time.monotonic()
+    world.run(copy(world, source, target, scan_rate__limit_rows__per__second="20"))
+    # A second's rows are free at the start, the other 60 take three seconds.
+    assert world.batches[0] == 20
+    assert time.monotonic() - before > 3
+    assert len(world.values(target)) == 80
 
 
 def test_dead_letters_of_an_exactly_once_job_come_once(world: World) -> None:

@@ -61,6 +61,7 @@ final class KafkaStream
   private KafkaOffset headsFor;
   private KafkaOffset published;
   private final Allowance allowance;
+  private final Admission admission = new Admission();
 
   KafkaStream(
       SourceSpec spec,
@@ -76,7 +77,7 @@ final class KafkaStream
     this.python = python;
     this.counts = counts;
     this.topics = new Topics(spec);
-    this.allowance = new Allowance(spec.rowsPerSecond());
+    this.allowance = new Allowance(spec.rowsPerSecond(), System::nanoTime);
     Lifecycle.open(metadataPath);
   }
 
@@ -284,7 +285,7 @@ final class KafkaStream
     long most = limit instanceof ReadMaxRows rows ? rows.maxRows() : Long.MAX_VALUE;
     most = Math.min(most, allowance.of(waiting));
     if (most > 0) {
-      Map<TopicPartition, Long> shares = Admission.share(backlog, most);
+      Map<TopicPartition, Long> shares = admission.share(backlog, most);
       shares.forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
       allowance.spend(shares.values().stream().mapToLong(Long::longValue).sum());
     }
