@@ -165,6 +165,36 @@ def test_a_table_may_limit_its_rate(world: World) -> None:
     assert len(world.values(target)) == 80
 
 
+@pytest.mark.parametrize("choice", ["fail", "warn"])
+def test_records_that_are_deleted_before_they_are_read(world: World, choice: str) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    source, target = world.create({"id": 0}, hint="lossy"), world.create()
+    script = copy(world, source, target, scan_on__data__loss=choice)
+    world.run(script, keep=True)
+    world.produce(source, *({"id": i} for i in range(1, 6)))
+    admin = AdminClient({"bootstrap.servers": world.broker.bootstrap})
+    place = TopicPartition(source, 0, 4)
+    admin.delete_records([place])[place].result(30)
+    if choice == "fail":
+        with pytest.raises(JobError) as caught:
+            world.run(script, keep=True)
+        (told,) = caught.value.diagnostics
+        assert told.code == "RUN-003"
+        assert (
+            f"offset 1 of partition {source}-0 is not there: the broker has 4 to 6" in told.message
+        )
+        assert "'scan.on-data-loss' = 'warn'" in (told.hint or "")
+        assert len(world.values(target)) == 1
+    else:
+        world.run(script, keep=True)
+        assert [row["id"] for row in world.values(target)] == [0, 4, 5]
+        assert [line for line in world.notices if source in line] == [
+            f"table 'src': the records of partition {source}-0 from offset 1 on are gone; reading goes on at 4"
+        ]
+
+
 def test_dead_letters_of_an_exactly_once_job_come_once(world: World) -> None:
     source, target, letters = world.create(hint="in"), world.create(), world.create(hint="dead")
     world.produce(source, GOOD, TORN, GOOD)
