@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def notices(spark: Any) -> str:
+    """What was told to the user since the last call."""
+    return str(spark._jvm.io.tidemill.Notices.take())
 
 
 def numbers(start: int, end: int) -> list[str]:
@@ -300,7 +305,8 @@ def test_start_and_end_are_decided_once(
     job = finish(jobs(read(spark, filled, startup=startup), tmp_path / "a"))
     assert offsets_read(job) == {0: [10], 1: []}
     stored = json.loads((tmp_path / "a" / "sources" / "0" / "bounds").read_text())
-    assert stored == {"start": {filled.name: {"0": 10, "1": 10}}, "end": None}
+    assert stored["start"][filled.name] == {"0": 10, "1": 10}
+    assert stored["end"] is None
 
     job = finish(jobs(read(spark, filled, bounded=bounded), tmp_path / "b"))
     assert len(job.rows) == 21
@@ -391,7 +397,7 @@ def test_a_restart_reads_every_offset_once(
     repeated = len(first.rows) + len(second.rows) - 1100
     assert repeated in (0, 200)
     assert topic.committed(group["group.id"]) == [500, 600]
-    assert second.progress[-1]["sources"][0]["endOffset"] == {topic.name: {"0": 500, "1": 600}}
+    assert second.progress[-1]["sources"][0]["endOffset"][topic.name] == {"0": 500, "1": 600}
 
 
 def test_a_replayed_batch_is_the_same_batch(
@@ -428,6 +434,19 @@ def test_a_batch_takes_its_share_of_every_partition(
     # The short partition gets at least the half of an even share, and is done first.
     assert taken[0][2] >= 50
     assert [len(batch) for batch in taken] == [2, 2, 1, 1, 1][: len(taken)]
+
+
+def test_a_batch_may_be_smaller_than_the_number_of_partitions(
+    spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=5)
+    for partition in range(5):
+        topic.write("a", "b", partition=partition)
+    job = finish(jobs(read(spark, topic, maxRowsPerBatch=3), tmp_path))
+    assert job.batches == [3, 3, 3, 1]
+    assert len({(row.partition, row.offset) for row in job.rows}) == 10
+    # Every partition has its turn before one has its second.
+    assert {row.partition for row in job.rows[:6]} == set(range(5))
 
 
 def test_available_now_ends_at_what_is_there_at_the_start(
@@ -519,6 +538,76 @@ def test_transaction_markers_do_not_hold_up_the_end(
     assert values(job) == sorted([*expected, "after"])
 
 
+@pytest.fixture
+def under_way(make_topic: Make) -> Iterator[tuple[Topic, Producer]]:
+    """Offsets 0..2, then 3 and 4 of a transaction that is open, then 5: up to 3 is stable, up to 6 is there."""
+    topic = make_topic()
+    topic.write(*numbers(0, 3))
+    producer = Producer({"bootstrap.servers": topic.bootstrap, "transactional.id": topic.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for text in numbers(3, 5):
+        producer.produce(topic.name, text)
+    producer.flush(30)
+    topic.write("0005")
+    yield topic, producer
+
+
+COMMITTED = {"isolation.level": "read_committed"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "offset", "reset"),
+    [
+        ("group-offsets", 5, "none"),
+        ("group-offsets", 6, "earliest"),
+        ("specific-offsets", 4, "none"),
+    ],
+)
+def test_a_start_behind_an_open_transaction_is_in_range(
+    spark: Any,
+    under_way: tuple[Topic, Producer],
+    jobs: Start,
+    tmp_path: Path,
+    mode: str,
+    offset: int,
+    reset: str,
+) -> None:
+    topic, producer = under_way
+    group = f"{topic.name}-g"
+    properties = COMMITTED | {"group.id": group, "auto.offset.reset": reset}
+    startup: dict[str, Any] = {"mode": mode}
+    if mode == "group-offsets":
+        topic.commit(group, {0: offset})
+    else:
+        startup["offsets"] = {"0": offset}
+    job = jobs(read(spark, topic, properties, startup=startup), tmp_path, available_now=False)
+    wait_for(lambda: len(job.progress) > 0)
+    time.sleep(0.5)
+    assert job.query.isActive
+    assert job.rows == []
+    producer.commit_transaction(30)
+    topic.write("last")
+    wait_for(lambda: "last" in values(job))
+    assert values(job) == [*numbers(offset, 6), "last"]
+
+
+def test_a_restart_that_reads_committed_records_waits_for_them(
+    spark: Any, under_way: tuple[Topic, Producer], jobs: Start, tmp_path: Path
+) -> None:
+    topic, producer = under_way
+    assert len(finish(jobs(read(spark, topic), tmp_path)).rows) == 6
+    committed = read(spark, topic, COMMITTED)
+    assert finish(jobs(committed, tmp_path)).rows == []
+    # The batch is repeated, and up to its end not all is stable.
+    (tmp_path / "commits" / "0").unlink()
+    job = jobs(committed, tmp_path)
+    time.sleep(8)
+    assert job.query.isActive
+    producer.abort_transaction(30)
+    assert values(finish(job)) == ["0000", "0001", "0002", "0005"]
+
+
 def test_compacted_offsets_do_not_hold_up_the_end(
     spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
 ) -> None:
@@ -570,19 +659,22 @@ def test_deleted_records_are_a_fault_or_a_warning(
     assert failed.value.fault["code"] == "RUN-003"
     assert f"offset 5 of partition {topic.name}-0" in failed.value.fault["message"]
     assert "12 to 20" in failed.value.fault["message"]
+    notices(spark)
     job = finish(jobs(read(spark, topic, onDataLoss="warn"), tmp_path))
     assert values(job) == numbers(12, 20)
+    assert notices(spark).splitlines() == [
+        f"table 'orders': the records of partition {topic.name}-0 from offset 5 on are gone;"
+        " reading goes on at 12"
+    ]
 
 
-def test_a_topic_made_anew_is_a_fault_or_read_from_its_beginning(
-    spark: Any, make_topic: Make, jobs: Start, tmp_path: Path
-) -> None:
-    topic = make_topic()
-    topic.write(*numbers(0, 9))
-    finish(jobs(read(spark, topic), tmp_path))
+def remove(topic: Topic) -> None:
     for future in topic.admin.delete_topics([topic.name]).values():
         future.result(30)
+    wait_for(lambda: topic.name not in topic.admin.list_topics(timeout=10).topics)
 
+
+def make_anew(topic: Topic) -> None:
     def is_made() -> bool:
         try:
             return bool(topic.create())
@@ -590,14 +682,84 @@ def test_a_topic_made_anew_is_a_fault_or_read_from_its_beginning(
             return False
 
     wait_for(is_made)
-    topic.write("new")
+
+
+@pytest.mark.parametrize(("length", "repeats"), [(1, False), (20, False), (20, True)])
+def test_a_topic_made_anew_is_a_fault_or_read_from_its_beginning(
+    spark: Any, make_topic: Make, jobs: Start, tmp_path: Path, length: int, repeats: bool
+) -> None:
+    topic = make_topic()
+    topic.write(*numbers(0, 9))
+    finish(jobs(read(spark, topic), tmp_path))
+    if repeats:
+        (tmp_path / "commits" / "0").unlink()
+    remove(topic)
+    make_anew(topic)
+    topic.write(*numbers(100, 100 + length))
     with pytest.raises(JobFailed) as failed:
         finish(jobs(read(spark, topic), tmp_path))
     assert failed.value.fault["code"] == "RUN-003"
-    job = finish(jobs(read(spark, topic, onDataLoss="warn"), tmp_path / "none"))
-    assert values(job) == ["new"]
+    assert f"topic '{topic.name}' was made anew" in failed.value.fault["message"]
+    notices(spark)
     job = jobs(read(spark, topic, onDataLoss="warn"), tmp_path, available_now=False)
-    wait_for(lambda: values(job) == ["new"])
+    wait_for(lambda: len(job.rows) >= length)
+    assert "from offset 9 on are gone; reading goes on at 0" in notices(spark)
+    topic.write("last")
+    wait_for(lambda: "last" in values(job))
+    assert values(job) == [*numbers(100, 100 + length), "last"]
+    job.query.stop()
+    # What is read of the new topic is remembered as its own.
+    assert finish(jobs(read(spark, topic), tmp_path)).rows == []
+
+
+@pytest.mark.parametrize("length", [1, 20])
+def test_a_topic_made_anew_while_the_job_runs_is_read_from_its_beginning(
+    spark: Any, make_topic: Make, jobs: Start, tmp_path: Path, length: int
+) -> None:
+    topic = make_topic()
+    topic.write(*numbers(0, 9))
+    frame = read(spark, topic, discoveryIntervalMs=200)
+    job = jobs(frame, tmp_path, available_now=False)
+    wait_for(lambda: len(job.rows) == 9)
+    said = [notices(spark)]
+    remove(topic)
+    wait_for(lambda: bool(said.append(notices(spark)) or "was removed" in "".join(said)))
+    make_anew(topic)
+    topic.write(*numbers(100, 100 + length))
+    wait_for(lambda: len(job.rows) >= 9 + length)
+    topic.write("last")
+    wait_for(lambda: "last" in values(job))
+    assert values(job) == [*numbers(0, 9), *numbers(100, 100 + length), "last"]
+    assert f"topic '{topic.name}' was made anew; it is read from its beginning" in (
+        "".join(said) + notices(spark)
+    )
+
+
+def test_a_topic_that_is_removed_before_its_batch_is_read_gives_no_rows(
+    spark: Any, make_topic: Make, tmp_path: Path
+) -> None:
+    stays, goes = make_topic(hint="stays"), make_topic()
+    stays.write("stays")
+    goes.write("goes")
+    rows: list[Any] = []
+
+    def remove_and_collect(batch: Any, _: int) -> None:
+        if not rows:
+            remove(goes)
+            time.sleep(1)  # the broker takes a topic off its list before its log
+        rows.extend(batch.collect())
+
+    notices(spark)
+    frame = read(spark, stays, topics=[stays.name, goes.name])
+    writer = frame.writeStream.option("checkpointLocation", str(tmp_path))
+    query = writer.foreachBatch(remove_and_collect).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    assert [bytes(row.value) for row in rows] == [b"stays"]
+    told = [line for line in notices(spark).splitlines() if "was removed" in line]
+    assert told == [
+        f"table 'orders': topic '{goes.name}' was removed; what was not read of it is lost, and the"
+        " job goes on without it"
+    ]
 
 
 def test_a_broker_that_delivers_nothing_is_a_fault(

@@ -148,14 +148,51 @@ def test_headers_in_order_both_ways(world: World) -> None:
     assert [list(r.headers) for r in world.records(target)] == [list(HEADERS), []]
 
 
-def test_a_table_may_limit_its_batches_and_its_rate(world: World) -> None:
-    source, target = world.create(*[GOOD] * 40, hint="slow"), world.create()
-    options = {"scan_max__rows__per__batch": "7", "scan_rate__limit_rows__per__second": "20"}
-    before = time.monotonic()
-    world.run(copy(world, source, target, **options))
+def test_a_table_may_limit_its_batches(world: World) -> None:
+    source, target = world.create(*[GOOD] * 40, hint="small"), world.create()
+    world.run(copy(world, source, target, scan_max__rows__per__batch="7"))
+    assert world.batches == [7, 7, 7, 7, 7, 5]
     assert len(world.values(target)) == 40
-    # A second's rows are free at the start, the other 20 take a second.
-    assert time.monotonic() - before > 1
+
+
+def test_a_table_may_limit_its_rate(world: World) -> None:
+    source, target = world.create(*[GOOD] * 80, hint="slow"), world.create()
+    before = time.monotonic()
+    world.run(copy(world, source, target, scan_rate__limit_rows__per__second="20"))
+    # A second's rows are free at the start, the other 60 take three seconds.
+    assert world.batches[0] == 20
+    assert time.monotonic() - before > 3
+    assert len(world.values(target)) == 80
+
+
+@pytest.mark.parametrize("choice", ["fail", "warn"])
+def test_records_that_are_deleted_before_they_are_read(world: World, choice: str) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    source, target = world.create({"id": 0}, hint="lossy"), world.create()
+    script = copy(world, source, target, scan_on__data__loss=choice)
+    world.run(script, keep=True)
+    world.produce(source, *({"id": i} for i in range(1, 6)))
+    admin = AdminClient({"bootstrap.servers": world.broker.bootstrap})
+    place = TopicPartition(source, 0, 4)
+    admin.delete_records([place])[place].result(30)
+    if choice == "fail":
+        with pytest.raises(JobError) as caught:
+            world.run(script, keep=True)
+        (told,) = caught.value.diagnostics
+        assert told.code == "RUN-003"
+        assert (
+            f"offset 1 of partition {source}-0 is not there: the broker has 4 to 6" in told.message
+        )
+        assert "'scan.on-data-loss' = 'warn'" in (told.hint or "")
+        assert len(world.values(target)) == 1
+    else:
+        world.run(script, keep=True)
+        assert [row["id"] for row in world.values(target)] == [0, 4, 5]
+        assert [line for line in world.notices if source in line] == [
+            f"table 'src': the records of partition {source}-0 from offset 1 on are gone; reading goes on at 4"
+        ]
 
 
 def test_dead_letters_of_an_exactly_once_job_come_once(world: World) -> None:

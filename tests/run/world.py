@@ -49,6 +49,7 @@ class World:
     rows: list[tuple[str, Any]] = field(default_factory=list)
     losses: dict[str, int] = field(default_factory=dict)
     reports: list[Any] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def create(self, *records: Any, hint: str = "t", partitions: int = 1) -> str:
         name = self.topic(hint)
@@ -106,6 +107,12 @@ class World:
                 finish(job)
                 self.losses.update(job.losses())
                 self.reports += job.reports()
+                self.notices += job.notices()
+
+    @property
+    def batches(self) -> list[int]:
+        """The number of input rows of each batch that had any."""
+        return [r["numInputRows"] for r in self.reports if r["numInputRows"]]
 
     def values(self, topic: str) -> list[Any]:
         found = consume(self.broker.bootstrap, topic)

@@ -130,7 +130,8 @@ class Bounded:
     mode: BoundedMode = BoundedMode.UNBOUNDED
     timestamp_millis: int | None = None
     offsets: Mapping[int, int] = field(default_factory=dict, hash=False)
-    """With SPECIFIC_OFFSETS: partition → offset to stop before; nothing is read from others (V32)."""
+    """With SPECIFIC_OFFSETS: partition → offset to stop before. Others end at what the group has committed; without
+    that nothing is read from them (V32)."""
 
     @property
     def is_bounded(self) -> bool:
@@ -408,7 +409,8 @@ BOUNDED_MODE = Option(
 BOUNDED_OFFSETS = Option(
     "scan.bounded.specific-offsets",
     STRING,
-    "Offset per partition to stop before; partitions that are not named are not read.",
+    "Offset per partition to stop before. A partition that is not named ends at what the group has committed, and is"
+    " not read without that.",
     since="3.1",
 )
 BOUNDED_TIMESTAMP = Option(
@@ -947,14 +949,27 @@ def _build_kafka(declaration: Declaration, reader: OptionReader) -> KafkaTable:
 def _check_reset(reader: OptionReader, mode: StartupMode) -> None:
     key = "properties.auto.offset.reset"
     reset = reader.text(key)
-    valid = ("latest", "earliest", "none")
-    if (
-        mode is StartupMode.GROUP_OFFSETS and reset is not None and reset.lower() not in valid
-    ):  # V27
+    if reset is None:
+        return
+    if mode is not StartupMode.GROUP_OFFSETS:
+        reader.warn(
+            "OPT-016",
+            f"option '{key}' has no effect: '{STARTUP_MODE.key}' is '{mode.value}'",
+            reader.key_span(key),
+            f"set '{STARTUP_MODE.key}' to '{StartupMode.GROUP_OFFSETS.value}'",
+        )
+    elif reset.lower() not in ("latest", "earliest", "none"):  # V27
         reader.error(
             "OPT-026",
             f"{key} can not be set to {reset}. Valid values: [latest,earliest,none]",
             reader.value_span(key),
+        )
+    elif not reader.has(GROUP_ID) and reset.lower() != "earliest":
+        reader.warn(
+            "OPT-016",
+            f"option '{key}' has no effect: without '{GROUP_ID.key}' reading begins at the earliest offset",
+            reader.key_span(key),
+            f"add '{GROUP_ID.key}' = '…', or set '{STARTUP_MODE.key}'",
         )
 
 

@@ -9,7 +9,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What running jobs have to say to their user, one line each. In the log it is at once; whoever
- * watches the jobs takes it from here. What an executor of a cluster says is in its own log only.
+ * watches the jobs takes it from here. What an executor of a cluster says here is in its own log only.
  */
 public final class Notices {
   private static final Logger LOG = LoggerFactory.getLogger(Notices.class);
@@ -32,9 +32,8 @@ public final class Notices {
   /** Says it unless something was said of the same matter within the last minute. */
   public static void sayOnceAMinute(String matter, String text) {
     long now = System.nanoTime();
-    Long said = SAID.get(matter);
-    if (said == null || now - said >= MINUTE_NANOS) {
-      SAID.put(matter, now);
+    SAID.values().removeIf(said -> now - said >= MINUTE_NANOS);
+    if (SAID.putIfAbsent(matter, now) == null) {
       say(text);
     }
   }

@@ -1,5 +1,6 @@
 package io.tidemill.kafka;
 
+import com.fasterxml.jackson.annotation.JsonIgnore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -20,6 +21,7 @@ import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.AuthorizationException;
@@ -43,8 +45,9 @@ public final class Admin {
 
   private record Leftover(Map<String, String> properties, String prefix) {}
 
-  /** Partitions by topic, and the topics that do not exist. */
-  record Found(Map<String, Integer> topics, Set<String> missing) {}
+  /** Partitions by topic, the topics that do not exist, and ids by topic from brokers that have them. */
+  record Found(
+      Map<String, Integer> topics, Set<String> missing, @JsonIgnore Map<String, String> ids) {}
 
   /** Topics to write to; whether the broker makes a topic that is asked for, null if it does not say. */
   record Targets(
@@ -130,12 +133,15 @@ public final class Admin {
             names = new ArrayList<>(get(admin.listTopics().names(), deadline));
             names.removeIf(name -> !pattern.matcher(name).matches());
           }
-          Found found = new Found(new TreeMap<>(), new TreeSet<>());
+          Found found = new Found(new TreeMap<>(), new TreeSet<>(), new TreeMap<>());
           for (Map.Entry<String, KafkaFuture<TopicDescription>> topic :
               admin.describeTopics(names).topicNameValues().entrySet()) {
             try {
-              int partitions = get(topic.getValue(), deadline).partitions().size();
-              found.topics().put(topic.getKey(), partitions);
+              TopicDescription there = get(topic.getValue(), deadline);
+              found.topics().put(topic.getKey(), there.partitions().size());
+              if (!Uuid.ZERO_UUID.equals(there.topicId())) {
+                found.ids().put(topic.getKey(), there.topicId().toString());
+              }
             } catch (UnknownTopicOrPartitionException | InvalidTopicException e) {
               found.missing().add(topic.getKey());
             }

@@ -10,17 +10,18 @@ final class Admission {
   private static final Comparator<TopicPartition> ORDER =
       Comparator.comparing(TopicPartition::topic).thenComparingInt(TopicPartition::partition);
 
-  private Admission() {}
+  private TopicPartition last;
 
   /**
    * Half of the batch is shared evenly, so that a short partition is never starved by a long one;
    * the other half goes by what is left, so that all reach their end at about the same time.
    *
    * @param backlog rows that wait, by partition; none is negative
-   * @return at most {@code limit} rows in total, but at least one of every partition that waits
+   * @return {@code limit} rows in total if there are as many, and at least one of every partition that
+   *     waits; where there are more of these than rows, they take turns
    */
-  static Map<TopicPartition, Long> share(Map<TopicPartition, Long> backlog, long limit) {
-    Map<TopicPartition, Long> waiting = new TreeMap<>(ORDER);
+  Map<TopicPartition, Long> share(Map<TopicPartition, Long> backlog, long limit) {
+    TreeMap<TopicPartition, Long> waiting = new TreeMap<>(ORDER);
     backlog.forEach(
         (tp, rows) -> {
           if (rows > 0) {
@@ -32,6 +33,14 @@ final class Admission {
       return waiting;
     }
     Map<TopicPartition, Long> taken = new TreeMap<>(ORDER);
+    if (waiting.size() > limit) {
+      for (int i = 0; i < limit; i++) {
+        TopicPartition next = last == null ? null : waiting.higherKey(last);
+        last = next == null ? waiting.firstKey() : next;
+        taken.put(last, 1L);
+      }
+      return taken;
+    }
     long even = Math.max(1, limit / 2 / waiting.size());
     waiting.forEach((tp, rows) -> taken.put(tp, Math.min(rows, even)));
     long given = taken.values().stream().mapToLong(Long::longValue).sum();

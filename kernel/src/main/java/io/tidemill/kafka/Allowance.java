@@ -1,5 +1,7 @@
 package io.tidemill.kafka;
 
+import java.util.function.LongSupplier;
+
 /**
  * How many rows a source may read by now, if there is a limit to its rate.
  *
@@ -10,15 +12,17 @@ final class Allowance {
   private static final double NANOS = 1e9;
 
   private final Long rowsPerSecond;
+  private final LongSupplier nanoTime;
   private double earned;
-  private long since = System.nanoTime();
+  private Long since;
   private boolean holdsBack;
 
   /**
    * @param rowsPerSecond null for no limit
    */
-  Allowance(Long rowsPerSecond) {
+  Allowance(Long rowsPerSecond, LongSupplier nanoTime) {
     this.rowsPerSecond = rowsPerSecond;
+    this.nanoTime = nanoTime;
     this.earned = rowsPerSecond == null ? 0 : rowsPerSecond;
   }
 
@@ -27,8 +31,8 @@ final class Allowance {
     if (rowsPerSecond == null) {
       return Long.MAX_VALUE;
     }
-    long now = System.nanoTime();
-    earned += rowsPerSecond * ((now - since) / NANOS);
+    long now = nanoTime.getAsLong();
+    earned += since == null ? 0 : rowsPerSecond * ((now - since) / NANOS);
     since = now;
     if (waiting == 0) {
       earned = Math.min(earned, rowsPerSecond);

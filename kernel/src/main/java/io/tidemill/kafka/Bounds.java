@@ -1,5 +1,6 @@
 package io.tidemill.kafka;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import io.tidemill.Fault;
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -25,8 +26,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 record Bounds(KafkaOffset start, KafkaOffset end) {
   private static final String FILE = "bounds";
 
-  private record Stored(
-      Map<String, Map<Integer, Long>> start, Map<String, Map<Integer, Long>> end) {}
+  private record Stored(JsonNode start, JsonNode end) {}
 
   /** The bounds in the checkpoint, or those found now, which are then in the checkpoint. */
   static Bounds fix(SourceSpec spec, Topics topics, String metadataPath, Configuration conf) {
@@ -38,8 +38,10 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
         Stored stored =
             Json.read(new String(in.readAllBytes(), StandardCharsets.UTF_8), Stored.class);
         return new Bounds(
-            KafkaOffset.parse(Json.write(stored.start())),
-            stored.end() == null ? null : KafkaOffset.parse(Json.write(stored.end())));
+            KafkaOffset.parse(stored.start().toString()),
+            stored.end() == null || stored.end().isNull()
+                ? null
+                : KafkaOffset.parse(stored.end().toString()));
       } catch (FileNotFoundException first) {
         Bounds found = resolve(spec, topics);
         files.mkdirs(directory);
@@ -65,7 +67,8 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
     Map<TopicPartition, Long> ends =
         spec.isBounded() ? new HashMap<>(ends(spec, topics, partitions)) : Map.of();
     Map<TopicPartition, Long> start = starts(spec, topics, partitions, ends);
-    return new Bounds(KafkaOffset.of(start), spec.isBounded() ? KafkaOffset.of(ends) : null);
+    return new Bounds(
+        KafkaOffset.of(start, topics.ids()), spec.isBounded() ? KafkaOffset.of(ends) : null);
   }
 
   private static Map<TopicPartition, Long> starts(
@@ -134,8 +137,9 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
   }
 
   /**
-   * As a Kafka client does it: an offset that is absent or out of range is reset. A partition whose
-   * offset is at or behind its stop is not read: both come to one place, which the partition has.
+   * As a Kafka client does it: an offset that is absent or out of range is reset, and one behind a
+   * transaction that is open is in range. A partition whose offset is at or behind its stop is not
+   * read: both come to one place, which the partition has.
    */
   private static Map<TopicPartition, Long> within(
       SourceSpec spec,
@@ -146,21 +150,22 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
       String reset) {
     Map<TopicPartition, Long> beginnings = topics.beginnings(partitions);
     Map<TopicPartition, Long> ends = topics.ends(partitions);
+    Map<TopicPartition, Long> highs = topics.highs(partitions);
     Map<TopicPartition, Long> result = new HashMap<>();
     for (TopicPartition tp : partitions) {
       Long offset = wanted.get(tp);
       long beginning = beginnings.get(tp);
-      long end = ends.get(tp);
+      long high = highs.get(tp);
       Long stop = stops.get(tp);
       if (offset != null && stop != null && offset >= stop) {
-        result.put(tp, Math.min(stop, end));
-        stops.put(tp, Math.min(stop, end));
-      } else if (offset != null && offset >= beginning && offset <= end) {
+        result.put(tp, Math.min(stop, high));
+        stops.put(tp, Math.min(stop, high));
+      } else if (offset != null && offset >= beginning && offset <= high) {
         result.put(tp, offset);
       } else if (reset.equals("earliest")) {
         result.put(tp, beginning);
       } else if (reset.equals("latest")) {
-        result.put(tp, end);
+        result.put(tp, ends.get(tp));
       } else if (offset == null) {
         throw noOffset(
             spec,
@@ -171,7 +176,7 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
         throw new Fault(
             Fault.DATA_LOSS,
             "table '%s': group '%s' is at offset %d of partition %s, which holds %d to %d"
-                .formatted(spec.table(), spec.group(), offset, tp, beginning, end),
+                .formatted(spec.table(), spec.group(), offset, tp, beginning, high),
             "set 'properties.auto.offset.reset' to 'earliest' or 'latest'");
       }
     }

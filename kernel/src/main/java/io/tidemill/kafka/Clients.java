@@ -75,6 +75,22 @@ final class Clients {
    */
   static KafkaConsumer<ByteBuffer, ByteBuffer> consumer(
       SourceSpec spec, String role, int fetchBytes, boolean keys, boolean values) {
+    return consumer(spec, Map.of(), role, fetchBytes, keys, values);
+  }
+
+  /** A consumer to ask about offsets, which sees behind transactions that are open. */
+  static KafkaConsumer<ByteBuffer, ByteBuffer> watcher(SourceSpec spec, String role) {
+    Map<String, String> all = Map.of("isolation.level", "read_uncommitted");
+    return consumer(spec, all, role, 1 << 20, false, false);
+  }
+
+  private static KafkaConsumer<ByteBuffer, ByteBuffer> consumer(
+      SourceSpec spec,
+      Map<String, String> own,
+      String role,
+      int fetchBytes,
+      boolean keys,
+      boolean values) {
     Map<String, Object> config = new HashMap<>(CONSUMER_DEFAULTS);
     config.put("max.partition.fetch.bytes", Integer.toString(fetchBytes));
     if (spec.defaultGroup() != null) {
@@ -85,6 +101,7 @@ final class Clients {
     config.put("enable.auto.commit", "false");
     // Which offset to read is never the client's decision.
     config.put("auto.offset.reset", "none");
+    config.putAll(own);
     config.remove("key.deserializer");
     config.remove("value.deserializer");
     return create(

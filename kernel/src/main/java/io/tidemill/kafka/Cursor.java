@@ -1,9 +1,9 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
-import io.tidemill.Notices;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -27,6 +27,9 @@ final class Cursor implements AutoCloseable {
   private static final Duration POLL = Duration.ofMillis(500);
   private static final Duration PROBE = Duration.ofSeconds(5);
 
+  private static final String LOSS_HINT =
+      "start with a new checkpoint, or accept the loss: 'scan.on-data-loss' = 'warn'";
+
   /** What the broker says of a partition. */
   private enum Answer {
     THERE,
@@ -39,6 +42,7 @@ final class Cursor implements AutoCloseable {
   private final KafkaConsumer<ByteBuffer, ByteBuffer> consumer;
   private final long timeoutMs;
 
+  private List<String> said = new ArrayList<>();
   private List<ConsumerRecord<ByteBuffer, ByteBuffer>> fetched = List.of();
   private int at;
   private long position = -1;
@@ -78,6 +82,13 @@ final class Cursor implements AutoCloseable {
         return null;
       }
     }
+  }
+
+  /** What there is to tell the user since the last call; only the driver can. */
+  List<String> takeNotices() {
+    List<String> taken = said;
+    said = new ArrayList<>();
+    return taken;
   }
 
   @Override
@@ -149,6 +160,12 @@ final class Cursor implements AutoCloseable {
     try {
       first = consumer.beginningOffsets(Set.of(tp), PROBE).get(tp);
       last = consumer.endOffsets(Set.of(tp), PROBE).get(tp);
+      if (last < end && spec.readsCommitted()) {
+        // What a transaction that is open hides is there all the same.
+        try (var watcher = Clients.watcher(spec, tp + "-watcher")) {
+          last = watcher.endOffsets(Set.of(tp), PROBE).get(tp);
+        }
+      }
     } catch (TimeoutException e) {
       return isRemoved() ? Answer.REMOVED : Answer.NONE;
     }
@@ -159,7 +176,7 @@ final class Cursor implements AutoCloseable {
       throw dataLoss(spec, tp, offset, first, last);
     }
     long next = offset < first ? first : end;
-    sayLost(spec, tp, offset, next);
+    said.add(lostText(spec, tp, offset, next));
     consumer.seek(tp, next);
     return Answer.THERE;
   }
@@ -169,7 +186,7 @@ final class Cursor implements AutoCloseable {
       if (consumer.listTopics(PROBE).containsKey(tp.topic())) {
         return false;
       }
-      Topics.sayGone(spec, tp.topic());
+      said.add(Topics.goneText(spec, tp.topic()));
       return true;
     } catch (TimeoutException e) {
       Clients.sayAway(spec.properties());
@@ -178,10 +195,9 @@ final class Cursor implements AutoCloseable {
   }
 
   /** For a table whose user accepts a loss. */
-  static void sayLost(SourceSpec spec, TopicPartition tp, long offset, long next) {
-    Notices.say(
-        "table '%s': the records of partition %s from offset %d on are gone; reading goes on at %d"
-            .formatted(spec.table(), tp, offset, next));
+  static String lostText(SourceSpec spec, TopicPartition tp, long offset, long next) {
+    return "table '%s': the records of partition %s from offset %d on are gone; reading goes on at %d"
+        .formatted(spec.table(), tp, offset, next);
   }
 
   static Fault dataLoss(SourceSpec spec, TopicPartition tp, long offset, long first, long last) {
@@ -189,8 +205,15 @@ final class Cursor implements AutoCloseable {
         Fault.DATA_LOSS,
         "table '%s': offset %d of partition %s is not there: the broker has %d to %d"
             .formatted(spec.table(), offset, tp, first, last),
-        "records were deleted by retention, or the topic was made anew; start with a new"
-            + " checkpoint, or accept the loss: 'scan.on-data-loss' = 'warn'");
+        "records were deleted by retention; " + LOSS_HINT);
+  }
+
+  static Fault madeAnew(SourceSpec spec, TopicPartition tp, long offset) {
+    return new Fault(
+        Fault.DATA_LOSS,
+        "table '%s': topic '%s' was made anew since partition %s was read up to offset %d"
+            .formatted(spec.table(), tp.topic(), tp, offset),
+        LOSS_HINT);
   }
 
   private Fault silent(long offset, long end) {

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.CollectionAccumulator;
 import org.apache.spark.util.LongAccumulator;
 import org.apache.spark.util.TaskCompletionListener;
 import scala.collection.Iterator;
@@ -62,8 +63,10 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
    *
    * @param read records, which Spark cannot see where a row is a block of them, or not a record
    * @param python records that the kernel has left to Python
+   * @param said what they have to tell the user
    */
-  record Counts(LongAccumulator read, LongAccumulator python) implements Serializable {}
+  record Counts(LongAccumulator read, LongAccumulator python, CollectionAccumulator<String> said)
+      implements Serializable {}
 
   private final Factory scan;
   private final TopicPartition tp;
@@ -103,6 +106,7 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
       return;
     }
     scan.counts().read().add(read);
+    cursor.takeNotices().forEach(scan.counts().said()::add);
     // A client that has thrown may be in any state; the next batch makes another one.
     if (intact) {
       Cursors.park(scan.run(), tp, cursor);

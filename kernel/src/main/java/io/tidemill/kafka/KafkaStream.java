@@ -61,6 +61,7 @@ final class KafkaStream
   private KafkaOffset headsFor;
   private KafkaOffset published;
   private final Allowance allowance;
+  private final Admission admission = new Admission();
 
   KafkaStream(
       SourceSpec spec,
@@ -76,7 +77,7 @@ final class KafkaStream
     this.python = python;
     this.counts = counts;
     this.topics = new Topics(spec);
-    this.allowance = new Allowance(spec.rowsPerSecond());
+    this.allowance = new Allowance(spec.rowsPerSecond(), System::nanoTime);
     Lifecycle.open(metadataPath);
   }
 
@@ -114,6 +115,7 @@ final class KafkaStream
   public Offset latestOffset(Offset start, ReadLimit limit) {
     bounds();
     KafkaOffset from = KafkaOffset.of(start);
+    tell();
     // Spark's start is the end of the last batch that is in its commit log.
     publish(from);
     if (Lifecycle.mustDrain(metadataPath)) {
@@ -139,20 +141,29 @@ final class KafkaStream
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     KafkaOffset from = KafkaOffset.of(start);
+    KafkaOffset to = KafkaOffset.of(end);
+    // A batch that is repeated is planned before anything else is asked.
+    bounds();
+    discover();
     List<String> executors = executors();
     List<InputPartition> ranges = new ArrayList<>();
-    KafkaOffset.of(end)
-        .forEach(
-            (tp, until) -> {
-              Long since = from.get(tp);
-              boolean hasNews = since != null && since < until;
-              if (hasNews || spec.everyPartition()) {
-                long begin = hasNews ? since : until;
-                ranges.add(
-                    new KafkaReader.Range(
-                        tp.topic(), tp.partition(), begin, until, home(executors, tp)));
-              }
-            });
+    to.forEach(
+        (tp, until) -> {
+          Long since = from.get(tp);
+          boolean hasNews = since != null && since < until && isSameTopic(from, to, tp.topic());
+          if (hasNews && topics.isAnew(to, tp.topic())) {
+            if (isFatal(to, tp.topic())) {
+              throw Cursor.madeAnew(spec, tp, since);
+            }
+            hasNews = false;
+          }
+          if (hasNews || spec.everyPartition()) {
+            long begin = hasNews ? since : until;
+            ranges.add(
+                new KafkaReader.Range(
+                    tp.topic(), tp.partition(), begin, until, home(executors, tp)));
+          }
+        });
     return ranges.toArray(new InputPartition[0]);
   }
 
@@ -193,6 +204,7 @@ final class KafkaStream
 
   @Override
   public void stop() {
+    tell();
     topics.close();
     Cursors.end(run);
   }
@@ -212,6 +224,12 @@ final class KafkaStream
     return bounds;
   }
 
+  /** Passes on what the tasks of the last batch have to tell the user. */
+  private void tell() {
+    counts.said().value().forEach(Topics::say);
+    counts.said().reset();
+  }
+
   /** Where each partition could be read up to now. */
   private Map<TopicPartition, Long> targets(KafkaOffset from) {
     refreshHeads(from);
@@ -220,7 +238,7 @@ final class KafkaStream
     heads.forEach(
         (tp, head) -> {
           Long at = from.get(tp);
-          if (at == null || head < at) {
+          if (at == null || head < at || topics.isAnew(from, tp.topic())) {
             begun.add(tp);
           } else {
             Long most = ceiling == null ? head : ceiling.get(tp);
@@ -234,12 +252,8 @@ final class KafkaStream
       for (TopicPartition tp : begun) {
         long beginning = beginnings.get(tp);
         Long at = from.get(tp);
-        if (at != null) {
-          RuntimeException loss = Cursor.dataLoss(spec, tp, at, beginning, heads.get(tp));
-          if (spec.failsOnDataLoss()) {
-            throw loss;
-          }
-          Cursor.sayLost(spec, tp, at, beginning);
+        if (at != null && at > 0) {
+          lose(from, tp, beginning);
         }
         targets.put(tp, beginning);
       }
@@ -247,15 +261,62 @@ final class KafkaStream
     return targets;
   }
 
+  /** What was to be read next is not there, and cannot come. */
+  private void lose(KafkaOffset from, TopicPartition tp, long beginning) {
+    long at = from.get(tp);
+    if (isFatal(from, tp.topic())) {
+      throw topics.isAnew(from, tp.topic())
+          ? Cursor.madeAnew(spec, tp, at)
+          : Cursor.dataLoss(spec, tp, at, beginning, heads.get(tp));
+    }
+    Topics.say(
+        topics.hasSeenRemoved(from, tp.topic())
+            ? "table '%s': topic '%s' was made anew; it is read from its beginning"
+                .formatted(spec.table(), tp.topic())
+            : Cursor.lostText(spec, tp, at, beginning));
+  }
+
+  /** Whether a lost position ends the job: not if its topic went while we looked, which is told. */
+  private boolean isFatal(KafkaOffset from, String topic) {
+    return spec.failsOnDataLoss() && !topics.hasSeenRemoved(from, topic);
+  }
+
   private void refreshHeads(KafkaOffset from) {
     long now = System.nanoTime();
     if (from.equals(headsFor) && now - headsAt < IDLE_NANOS) {
       return;
     }
-    Set<TopicPartition> partitions = spec.isBounded() ? from.partitions() : discover();
-    heads = topics.ends(partitions);
+    Set<TopicPartition> there = discover();
+    heads = new HashMap<>(topics.ends(spec.isBounded() ? from.partitions() : there));
+    Set<TopicPartition> beyond = beyond(from);
+    if (!beyond.isEmpty()) {
+      // Beyond the begin of a transaction that is open a position is as good as any other.
+      topics.highs(beyond).forEach((tp, high) -> heads.put(tp, Math.min(high, from.get(tp))));
+    }
+    if (!beyond(from).isEmpty()) {
+      // A topic that has become shorter was made anew, perhaps since we have looked.
+      known = topics.partitions();
+    }
     headsAt = System.nanoTime();
     headsFor = from;
+  }
+
+  /** Partitions that end before our position. */
+  private Set<TopicPartition> beyond(KafkaOffset from) {
+    Set<TopicPartition> found = new HashSet<>();
+    heads.forEach(
+        (tp, head) -> {
+          Long at = from.get(tp);
+          if (at != null && head < at) {
+            found.add(tp);
+          }
+        });
+    return found;
+  }
+
+  private static boolean isSameTopic(KafkaOffset from, KafkaOffset to, String topic) {
+    String then = from.ids().get(topic);
+    return then == null || then.equals(to.ids().get(topic));
   }
 
   private Set<TopicPartition> discover() {
@@ -276,7 +337,7 @@ final class KafkaStream
     targets.forEach(
         (tp, target) -> {
           Long at = next.get(tp);
-          if (at == null || target < at) {
+          if (at == null || target < at || topics.isAnew(from, tp.topic())) {
             next.put(tp, target);
           } else {
             backlog.put(tp, target - at);
@@ -286,11 +347,18 @@ final class KafkaStream
     long most = limit instanceof ReadMaxRows rows ? rows.maxRows() : Long.MAX_VALUE;
     most = Math.min(most, allowance.of(waiting));
     if (most > 0) {
-      Map<TopicPartition, Long> shares = Admission.share(backlog, most);
+      Map<TopicPartition, Long> shares = admission.share(backlog, most);
       shares.forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
       allowance.spend(shares.values().stream().mapToLong(Long::longValue).sum());
     }
-    return KafkaOffset.of(next);
+    Map<String, String> ids = new HashMap<>(from.ids());
+    for (TopicPartition tp : targets.keySet()) {
+      String id = topics.ids().get(tp.topic());
+      if (id != null) {
+        ids.put(tp.topic(), id);
+      }
+    }
+    return KafkaOffset.of(next, ids);
   }
 
   /** Whether there will be more to read: the rate holds it back, or the topic does not have it yet. */

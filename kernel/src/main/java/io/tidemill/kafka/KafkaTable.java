@@ -134,7 +134,9 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
               ? null
               : PythonDecoder.factory(session, decoding.python(), decoding.type()),
           new KafkaReader.Counts(
-              session.sparkContext().longAccumulator(), session.sparkContext().longAccumulator()));
+              session.sparkContext().longAccumulator(),
+              session.sparkContext().longAccumulator(),
+              session.sparkContext().collectionAccumulator()));
     }
   }
 }

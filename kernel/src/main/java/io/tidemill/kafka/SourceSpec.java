@@ -84,6 +84,10 @@ record SourceSpec(
     return !"warn".equals(onDataLoss);
   }
 
+  boolean readsCommitted() {
+    return "read_committed".equalsIgnoreCase(properties.get("isolation.level"));
+  }
+
   /** The group that the user names; null if there is none. */
   String group() {
     return properties.get("group.id");

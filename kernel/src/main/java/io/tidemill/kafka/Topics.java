@@ -23,7 +23,8 @@ import org.slf4j.LoggerFactory;
  * The topics of one table as the driver sees them: which partitions, which offsets.
  *
  * <p>A topic that is missing when a job starts is a fault; one that is removed later is said to be
- * gone, and left out from then on, until it is there again.
+ * gone, and left out from then on, until it is there again. Then it is another topic of that name,
+ * which has another id.
  */
 final class Topics implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Topics.class);
@@ -32,9 +33,15 @@ final class Topics implements AutoCloseable {
 
   private final SourceSpec spec;
   private final Set<String> gone = new TreeSet<>();
+  /** Topics of which the user was told that they are gone. */
+  private final Set<String> told = new HashSet<>();
+  private final Map<String, String> ids = new HashMap<>();
+  /** All ids that this run has met. */
+  private final Set<String> met = new HashSet<>();
   private Set<String> seen = Set.of();
   private boolean started;
   private KafkaConsumer<ByteBuffer, ByteBuffer> consumer;
+  private KafkaConsumer<ByteBuffer, ByteBuffer> watcher;
 
   Topics(SourceSpec spec) {
     this.spec = spec;
@@ -49,6 +56,24 @@ final class Topics implements AutoCloseable {
     return gone.contains(topic);
   }
 
+  /** The ids of topics, from brokers that have them. */
+  Map<String, String> ids() {
+    return ids;
+  }
+
+  /** Whether a topic is another one than an offset is about. */
+  boolean isAnew(KafkaOffset offset, String topic) {
+    String then = offset.ids().get(topic);
+    String now = ids.get(topic);
+    return then != null && now != null && !then.equals(now);
+  }
+
+  /** Whether it became another one in this run. */
+  boolean hasSeenRemoved(KafkaOffset offset, String topic) {
+    return isAnew(offset, topic)
+        && (told.contains(topic) || met.contains(offset.ids().get(topic)));
+  }
+
   /** All partitions there are now. */
   Set<TopicPartition> partitions() {
     Admin.Found found =
@@ -61,6 +86,8 @@ final class Topics implements AutoCloseable {
     missing.removeAll(found.topics().keySet());
     missing.addAll(found.missing());
     gone.removeAll(found.topics().keySet());
+    ids.putAll(found.ids());
+    met.addAll(found.ids().values());
     miss(missing);
     seen = found.topics().keySet();
     Set<TopicPartition> partitions = new HashSet<>();
@@ -82,6 +109,17 @@ final class Topics implements AutoCloseable {
   /** With isolation.level=read_committed the end is where the first open transaction begins. */
   Map<TopicPartition, Long> ends(Collection<TopicPartition> partitions) {
     return offsets("last", partitions, consumer()::endOffsets);
+  }
+
+  /** Where the next record will be written, also behind transactions that are open. */
+  Map<TopicPartition, Long> highs(Collection<TopicPartition> partitions) {
+    if (!spec.readsCommitted()) {
+      return ends(partitions);
+    }
+    if (watcher == null) {
+      watcher = Clients.watcher(spec, "watcher");
+    }
+    return offsets("last", partitions, watcher::endOffsets);
   }
 
   /** The first offset of each partition at or after a time, else its end. */
@@ -156,6 +194,10 @@ final class Topics implements AutoCloseable {
       consumer.close(PARTING);
       consumer = null;
     }
+    if (watcher != null) {
+      watcher.close(Duration.ZERO);
+      watcher = null;
+    }
   }
 
   private KafkaConsumer<ByteBuffer, ByteBuffer> consumer() {
@@ -216,16 +258,20 @@ final class Topics implements AutoCloseable {
     }
     for (String topic : topics) {
       if (gone.add(topic)) {
-        sayGone(spec, topic);
+        told.add(topic);
+        say(goneText(spec, topic));
       }
     }
   }
 
-  static void sayGone(SourceSpec spec, String topic) {
-    Notices.sayOnceAMinute(
-        "gone " + spec.table() + " " + topic,
-        "table '%s': topic '%s' was removed; what was not read of it is lost, and the job goes on without it"
-            .formatted(spec.table(), topic));
+  /** Says it to the user, who has perhaps just heard it: tasks say it too. */
+  static void say(String text) {
+    Notices.sayOnceAMinute(text, text);
+  }
+
+  static String goneText(SourceSpec spec, String topic) {
+    return "table '%s': topic '%s' was removed; what was not read of it is lost, and the job goes on without it"
+        .formatted(spec.table(), topic);
   }
 
   private <T> T call(String doing, Callable<T> body) {

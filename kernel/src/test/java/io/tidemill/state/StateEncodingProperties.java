@@ -25,7 +25,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Properties of the stored forms, each over many random cases from a seed given on the command line. Prints one line per
- * property; the first failure ends the run with its seed in the message. Started by tests/kernel/test_state_encoding.py.
+ * property; the first failure ends the run with its seed in the message. Started by tests/kernel/test_kernel_properties.py.
  */
 public final class StateEncodingProperties {
   private static final StructType ARGUMENTS =
