@@ -398,3 +398,10 @@ def test_the_kernel_is_sure_of_plain_documents(spark: Any, name: str) -> None:
     wanted = tuple(f.name for f in fields)
     kernel = Kernel(spark, Side(name, options, fields, wanted, ""), name.endswith("-json"))
     assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
+
+
+@pytest.mark.parametrize("delimiter", ["\0", "\r", "\n"])
+def test_lines_whose_delimiter_may_end_them_are_for_python(delimiter: str) -> None:
+    side = Side("csv", {"field-delimiter": delimiter}, FLAT[:2], ("id", "name"), "csv.")
+    decode = Decode("t", "t", side, None, (), (0, 1), False, None, lambda name, number: None)
+    assert straight_way(decode, "", lambda: "") is None
