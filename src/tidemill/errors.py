@@ -68,7 +68,7 @@ def display_width(text: str) -> int:
 
 
 SECRET_WORDS = (
-    r"password|passphrase|passwd|secret|token|jaas|credentials?(?!s?-source)|user-?info|basic-auth\.user"
+    r"password|passphrase|passwd|secret|token|jaas|credentials?(?!s?-source)|user[-.]?info|basic-auth\.user"
     r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers"
 )
 """What a key holds whose value must never be shown, as a regular expression."""
@@ -76,6 +76,10 @@ SECRET_WORDS = (
 _SECRET_PAIR = re.compile(
     rf"""((?:{SECRET_WORDS})[\w.-]{{0,100}}['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
     re.IGNORECASE,
+)
+# A map in one value that has such a key.
+_SECRET_MAP = re.compile(
+    rf"""(properties['"`]\s*=\s*)('(?=[^']*(?:{SECRET_WORDS}))(?:[^']|'')*'?)""", re.IGNORECASE
 )
 _VARIABLE = re.compile(r"""(['"])\$\{[^}]*\}\1""")
 # A password in a value of another name: of an address, or of a JAAS line.
@@ -96,7 +100,7 @@ def masked(line: str) -> str:
         closed = rest.endswith(quote)
         return pair[1] + quote + "*" * (len(rest) - closed) + quote * closed
 
-    pairs = _SECRET_PAIR.sub(stars, line)
+    pairs = _SECRET_MAP.sub(stars, _SECRET_PAIR.sub(stars, line))
     return _SECRET_INSIDE.sub(lambda found: "*" * len(found[0]), pairs)
 
 

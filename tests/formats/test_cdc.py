@@ -17,7 +17,7 @@ from tidemill import types as t
 from tidemill.changelog import RowKind
 from tidemill.errors import JobError
 from tidemill.formats import Decoded, format_module
-from tidemill.formats.json import Unsure
+from tidemill.formats.arrow_text import Unsure
 from tidemill.tables import FORMATS
 
 TABLE = (t.Field("id", t.INT), t.Field("name", t.STRING), t.Field("w", t.DOUBLE))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json as stdlib_json
 import pickle
+import struct
 from decimal import Decimal
 
 import orjson
@@ -279,6 +280,33 @@ def test_older_parser_loses_the_form_of_numbers(enabled, with_decimal, texts):
     assert decoded.columns[1].to_pylist() == texts
     if with_decimal:
         assert decoded.columns[2].to_pylist() == [Decimal("12345678901234567.89")] * 3
+
+
+@pytest.mark.parametrize(
+    ("enabled", "with_decimal", "expected"),
+    [(True, False, 1.0000001192092896), (False, False, 1.0), (False, True, 1.0000001192092896)],
+)
+def test_older_parser_rounds_a_float_twice_unless_numbers_are_decimals(
+    enabled, with_decimal, expected
+):
+    fields = [t.Field("f", t.FloatType())]
+    fields += [t.Field("c", t.DecimalType(precision=4, scale=2))] if with_decimal else []
+    document = '{"f":1.00000005960464477539062500001}'
+    decoded = decode(fields, [document], {"decode.json-parser.enabled": enabled})
+    assert decoded.columns[0].to_pylist() == [expected]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 0x7F7FFFFE), st.sampled_from(["", "0001"]), st.sampled_from(["", "-"]))
+def test_floats_are_rounded_once(bits, more, sign):
+    """Numbers halfway between two floats, and a little beside."""
+    low, high = struct.unpack("<2f", struct.pack("<2I", bits, bits + 1))
+    half = f"{Decimal((low + high) / 2):f}"
+    text = sign + (half if "." in half else f"{half}.0") + more
+    fields = [t.Field("f", t.FloatType())]
+    alone = [decode(fields, [document]) for document in (f'{{"f":{text}}}', f'{{"f":"{text}"}}')]
+    [once] = pa.array([text]).cast(pa.float32()).to_pylist()
+    assert [decoded.columns[0].to_pylist() for decoded in alone] == [[once], [once]]
 
 
 def test_common_documents_are_not_parsed_exactly(monkeypatch):

@@ -27,6 +27,13 @@ class BadRecord:
     """Path of the offending field (`a.b`), or None when the document itself is unreadable."""
     reason: str
 
+    def __post_init__(self) -> None:
+        # Both may quote the record, and half a character cannot be shown.
+        for name in ("field", "reason"):
+            text = getattr(self, name)
+            if text is not None and not text.isascii():
+                object.__setattr__(self, name, text.encode("utf-8", "replace").decode())
+
 
 @dataclass(slots=True)
 class Decoded:

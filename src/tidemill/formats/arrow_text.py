@@ -20,6 +20,11 @@ _FIRST_DAY = java_text.parse_date("0000-01-01")
 _LAST_DAY = java_text.parse_date("9999-12-31")
 _DAY_MICROS = 86_400_000_000
 _MILLI = 1_000_000
+# Of no more digits than a DECIMAL can have: Arrow dies of some exponents (1e-999999999).
+_PLAIN_DECIMAL = r"^-?[0-9]{1,38}(?:\.[0-9]{1,38})?$"
+# A double that lies halfway between two floats.
+_BELOW_FLOAT, _HALFWAY = pa.scalar(0x1FFFFFFF, pa.int64()), pa.scalar(0x10000000, pa.int64())
+_LEAST_FLOAT = 2.0**-126
 
 
 class Unsure(Exception):
@@ -46,6 +51,26 @@ def approximates(texts: Any, arrow: Any) -> Any:
     if pc.all(pc.is_finite(numbers)).as_py() is False:
         raise Unsure
     return numbers
+
+
+def floats(numbers: Any) -> Any:
+    """Doubles that came from texts as floats, if that is what the texts would have given.
+
+    To round a second time makes a difference only for a double halfway between two floats, of which it is not known
+    on which side the text was. Below the least normal float the halves are elsewhere.
+    """
+    halfway = pc.equal(pc.bit_wise_and(numbers.view(pa.int64()), _BELOW_FLOAT), _HALFWAY)
+    size = pc.abs(numbers)
+    tiny = pc.and_(pc.less(size, _LEAST_FLOAT), pc.greater(size, 0.0))
+    if pc.any(pc.or_(halfway, tiny)).as_py():
+        raise Unsure
+    return pc.cast(numbers, pa.float32(), safe=False)
+
+
+def decimals(texts: Any, arrow: Any) -> Any:
+    if pc.all(pc.match_substring_regex(texts, _PLAIN_DECIMAL)).as_py() is False:
+        raise Unsure
+    return pc.cast(texts, arrow)
 
 
 def _of_length(texts: Any, shortest: int, longest: int | None = None) -> None:

@@ -267,7 +267,8 @@ def read_record(read: Read, data: bytes) -> Any:
 # ---- values of SQL types ---------------------------------------------------------------------------------
 
 Convert = Callable[[Any], Any]
-_MOST_MILLIS = 2**63 // 1000
+MOST_MILLIS = 2**63 // 1000
+"""Of a timestamp, which is kept in microseconds."""
 DAY = 86_400_000
 """Milliseconds of a day."""
 
@@ -285,7 +286,7 @@ def _time(millis: int) -> int:
 
 
 def _timestamp(millis: int) -> int:
-    if abs(millis) >= _MOST_MILLIS:
+    if abs(millis) > MOST_MILLIS:
         raise Malformed(f"{millis} milliseconds are beyond what a timestamp can hold")
     return millis * 1000
 

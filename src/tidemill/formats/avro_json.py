@@ -60,7 +60,8 @@ def read(found: Any, schema: schemas.Schema) -> Any:
         case schemas.Array():
             return [read(x, schema.items) for x in _expect(found, list, "array-start")]
         case schemas.Map():
-            return {k: read(v, schema.values) for k, v in _expect(found, dict, "map-start").items()}
+            entries = _expect(found, dict, "map-start").items()
+            return {json_exact.written(k): read(v, schema.values) for k, v in entries}
         case schemas.Enum():
             if found not in schema.symbols:
                 raise Misfit(f"Unknown symbol in enum {json_exact.shown(found)}")
@@ -113,23 +114,29 @@ def _null(found: Any) -> None:
 
 
 def _whole(kind: str) -> Callable[[Any], int]:
-    limit = _RANGES[kind]
+    low, high = -_RANGES[kind], _RANGES[kind] - 1
 
     def take(found: Any) -> int:
         if type(found) not in (int, float, json_exact.Number):
             raise Misfit(f"Expected {kind}. Got {json_exact.shown(found)}")
-        number = (
-            int(float(found)) if type(found) is not int and not _is_whole(found) else int(found)
-        )
-        if not -limit <= number < limit:
-            raise Misfit(f"Numeric value ({found}) out of range of {kind}")
-        return number
+        # More than 20 digits are beyond any range, and thousands are more than `int` takes.
+        number = int(found) if _is_whole(found) and len(str(found)) <= 20 else float(found)
+        # Jackson compares a double with the bounds as doubles, then casts as Java casts.
+        if not type(number)(low) <= number <= type(number)(high):
+            raise Misfit(f"Numeric value ({json_exact.shown(found)}) out of range of {kind}")
+        return max(low, min(high, int(number)))
 
     return take
 
 
 def _is_whole(found: Any) -> bool:
-    return type(found) is json_exact.Number and str(found).lstrip("-").isdigit()
+    return type(found) is int or str(found).lstrip("-").isdigit()
+
+
+def _float(found: Any) -> float:
+    # Rounded once, from the digits.
+    is_number = type(found) is json_exact.Number
+    return java_text.parse_float(found) if is_number else _approximate(found)
 
 
 def _approximate(found: Any) -> float:
@@ -150,10 +157,10 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "boolean": lambda found: _expect(found, bool, "boolean"),
     "int": _whole("int"),
     "long": _whole("long"),
-    "float": _approximate,
+    "float": _float,
     "double": _approximate,
     "bytes": _bytes,
-    "string": lambda found: _expect(found, str, "string"),
+    "string": lambda found: json_exact.written(_expect(found, str, "string")),
 }
 
 # ---- writing ---------------------------------------------------------------------------------------------

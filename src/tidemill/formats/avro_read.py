@@ -156,10 +156,14 @@ def _lose(where: Any, source: _Source, at: Any) -> Any:
 
 
 def _int(source: _Source, at: Any, end: Any) -> tuple[Any, Any]:
-    value, at = _varint(source, at)
+    value, behind = _varint(source, at)
     if _largest(value) >= 1 << 32:
-        at = _lose(pc.greater_equal(value, _TWO_32), source, at)
-    return pc.cast(_signed(value), pa.int32(), safe=False), at
+        behind = _lose(pc.greater_equal(value, _TWO_32), source, behind)
+    # A small number may be written with idle bytes, but an int has five at most.
+    size = pc.subtract(behind, at)
+    if _largest(size) > 5:
+        behind = _lose(pc.greater(size, _u(5)), source, behind)
+    return pc.cast(_signed(value), pa.int32(), safe=False), behind
 
 
 def _long(source: _Source, at: Any, end: Any) -> tuple[Any, Any]:
@@ -198,10 +202,10 @@ _NUMBERS: dict[str, tuple[Column, int, int]] = {
 
 def _timestamps(arrow: Any) -> Column:
     def finish(source: _Source, millis: Any, at: Any) -> tuple[Any, Any]:
-        most = 2**63 // 1000
+        most = avro_exact.MOST_MILLIS
         range_ = pc.min_max(millis).as_py()
-        if range_["min"] is not None and max(-range_["min"], range_["max"]) >= most:
-            beyond = pc.or_(pc.greater_equal(millis, most), pc.less_equal(millis, -most))
+        if range_["min"] is not None and max(-range_["min"], range_["max"]) > most:
+            beyond = pc.or_(pc.greater(millis, most), pc.less(millis, -most))
             at = _lose(beyond, source, at)
         return pc.multiply(millis, 1000).view(arrow), at
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from tidemill import types as t
 from tidemill.changelog import RowKind
 from tidemill.formats import NULL_VALUE, Decoded, Remade, json_exact
+from tidemill.formats.arrow_text import Unsure
 from tidemill.formats.json import (
     DEFAULTS,
     NO_ROWS,
@@ -32,7 +33,6 @@ from tidemill.formats.json import (
     JsonDecoder,
     JsonEncoder,
     Settings,
-    Unsure,
     Values,
     column_of,
     count,

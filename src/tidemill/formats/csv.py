@@ -319,7 +319,7 @@ def _fast(type_: t.SqlType, dialect: Dialect) -> Fast:
     match type_:
         case t.DecimalType():
             arrow = arrow_type(type_)
-            return lambda texts: pc.cast(texts, arrow)
+            return lambda texts: arrow_text.decimals(texts, arrow)
         case t.TimestampType() | t.TimestampLtzType():
             zoned, coarse = isinstance(type_, t.TimestampLtzType), type_.precision <= 3
             return lambda texts: arrow_text.timestamps(texts, zoned, coarse)

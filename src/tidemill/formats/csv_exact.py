@@ -9,12 +9,9 @@ answer the same. Meant to differ from Flink: bytes that are not UTF-8 are refuse
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from tidemill import types as t
 from tidemill.errors import script_error
@@ -231,12 +228,10 @@ def _to_double(text: str) -> object:
 
 
 def _to_float(text: str) -> object:
-    number = _to_double(text)
-    plain = java_text.trim(text).rstrip("fFdD")
-    if not math.isfinite(number) or "x" in plain.lower():  # type: ignore[arg-type]
-        return number
-    # Rounded once, from the digits; a double on the way would round twice.
-    return pa.scalar(plain, pa.string()).cast(pa.float32()).as_py()
+    try:
+        return java_text.parse_float(java_text.trim(text))
+    except ValueError:
+        raise _mismatch("a number", text) from None
 
 
 def _to_decimal(type_: t.DecimalType) -> Convert:

@@ -10,11 +10,13 @@ microseconds (TIME in milliseconds, like Flink), and a date or timestamp that do
 from __future__ import annotations
 
 import binascii
+import math
 import re
+import struct
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 BLANKS = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -28,6 +30,7 @@ _NOT_FINITE = {
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?")
 # 38 digits, one that rounding may add, and room to spare.
 _EXACT = Context(prec=60)
+_ENDLESS = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _INT32 = 2**31
 _INT64 = 2**63
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
@@ -61,11 +64,33 @@ def parse_double(text: str) -> float:
     raise ValueError(text)
 
 
+def parse_float(text: str) -> float:
+    """Float.parseFloat, which rounds once: a double that is rounded to the float nearest to the text."""
+    value = parse_double(text)
+    found = _DOUBLE.fullmatch(text)
+    if not found or not value or math.isinf(value):
+        return value
+    exact = Decimal(found[1])
+    if exact == value or struct.pack("<d", value)[0] & 1:
+        return value
+    # Of the two doubles around the text the odd one, which is never halfway between two floats.
+    return math.nextafter(value, math.inf if exact > value else -math.inf)
+
+
+def may_be_another_float(value: float) -> bool:
+    """Whether a text that is nearest to this double may be nearer to another float than the double is."""
+    (bits,) = struct.unpack("<q", struct.pack("<d", value))
+    return bits & 0x1FFFFFFF == 0x10000000 or 0 < abs(value) < 2.0**-126
+
+
 def parse_decimal(text: str) -> Decimal:
     found = _DECIMAL.fullmatch(text)
     if not found:
         raise ValueError(text)
-    value = Decimal(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
     # BigDecimal keeps its scale in an int; only an exponent of ten digits can leave it.
     if found[1] and len(found[1]) > 9 and abs(int(value.as_tuple().exponent)) >= _INT32:
         raise ValueError(text)
@@ -233,7 +258,7 @@ def print_double(value: float, exact: float | None = None) -> str:
 
 def print_decimal(value: Decimal) -> str:
     """BigDecimal.stripTrailingZeros().toString(): 100.00 is 1E+2."""
-    return str(value.normalize(_EXACT)) if value else "0"
+    return str(value.normalize(_ENDLESS)) if value else "0"
 
 
 def print_plain_decimal(value: Decimal) -> str:

@@ -26,11 +26,14 @@ from tidemill.errors import job_error
 from tidemill.formats import NULL_VALUE, UNREADABLE, BadRecord, Decoded, Remade, json_exact
 from tidemill.formats.arrow import arrow_type
 from tidemill.formats.arrow_text import (
+    Unsure,
     approximate_texts,
     base64_texts,
     content,
     date_texts,
     decimal_texts,
+    decimals,
+    floats,
     joined,
     patched,
     plain_decimal_texts,
@@ -74,10 +77,6 @@ def encoder(fields: Sequence[t.Field], options: Mapping[str, object]) -> JsonEnc
 # ---- decode: fast columns --------------------------------------------------------------------------------
 
 
-class Unsure(Exception):
-    """The fast way cannot vouch for a column; nothing is said about whether the values are right."""
-
-
 # What pyarrow raises for a value that is not of the wanted type: ArrowInvalid is a ValueError, ArrowTypeError a
 # TypeError, and a string with a lone surrogate is a UnicodeEncodeError.
 NOT_FAST = (Unsure, ValueError, TypeError, OverflowError)
@@ -86,9 +85,9 @@ Values = list[Any]
 Fast = Callable[[Values, "Chunk"], Any]
 _NONE = type(None)
 
-# A number of more than 15 significant digits: a double may have lost some of them.
-_PLAIN_DECIMAL = r"^-?[0-9]+(?:\.[0-9]+)?$"
-_LONG_NUMBER = r"[:,\[]\s*-?(?:[0-9.]{17}|[0-9]{16}[eE])"
+# A number of more than 15 significant digits, or with an exponent beyond what BigDecimal takes, of which a double does
+# not tell.
+_LONG_NUMBER = r"[:,\[]\s*-?(?:[0-9.]{17}|[0-9]{16}[eE]|[0-9.]+[eE][-+]?[0-9]{10})"
 
 
 @dataclass(frozen=True)
@@ -210,14 +209,15 @@ def _all_match(texts: Any, pattern: str) -> Any:
 
 
 def _fast_approximate(arrow: Any) -> Fast:
-    numbers = _only({int, float}, arrow)
+    numbers, texts = _only({int, float}, pa.float64()), _only({str}, pa.string())
 
     def build(values: Values, chunk: Chunk) -> Any:
         try:
-            return numbers(values, chunk)
+            found = numbers(values, chunk)
+            return found if arrow == pa.float64() else floats(found)
         except Unsure:
             # Numbers written as strings. Arrow's parser knows "inf" and "nan", which Java does not.
-            parsed = pc.cast(pa.array(values, pa.string()), arrow)
+            parsed = pc.cast(texts(values, chunk), arrow)
             if pc.all(pc.is_finite(parsed)).as_py() is False:
                 raise
             return parsed
@@ -238,7 +238,7 @@ def _fast_decimal(type_: t.DecimalType) -> Fast:
     def build(values: Values, chunk: Chunk) -> Any:
         kinds = set(map(type, values))
         if kinds <= {str, _NONE}:
-            return pc.cast(_all_match(pa.array(values, pa.string()), _PLAIN_DECIMAL), arrow)
+            return decimals(pa.array(values, pa.string()), arrow)
         if not allowed >= kinds or (float in kinds and chunk.has_long_numbers):
             raise Unsure
         doubles = pa.array(values, pa.float64())
@@ -255,10 +255,10 @@ def _fast_decimal(type_: t.DecimalType) -> Fast:
                 fits = pc.less(pc.abs(unscaled), pa.scalar(limit, pa.int64()))
                 unscaled = pc.if_else(fits, unscaled, pa.scalar(None, pa.int64()))
             whole = pc.cast(unscaled, pa.decimal128(38, 0))
-            decimals = pa.Array.from_buffers(
+            scaled_down = pa.Array.from_buffers(
                 pa.decimal128(38, places), len(whole), whole.buffers(), offset=whole.offset
             )
-            return pc.cast(decimals, arrow)
+            return pc.cast(scaled_down, arrow)
         raise Unsure
 
     return build
@@ -281,9 +281,13 @@ def _word_of(value: object) -> str:
 
 
 _PLAIN = frozenset({str, int, bool, _NONE})
+_TEXT = frozenset({str, _NONE})
 
 
 def _fast_bytes(values: Values, _: Chunk) -> Any:
+    # The text of a number is a text to Python, too.
+    if not _TEXT.issuperset(map(type, values)):
+        raise Unsure
     decode = binascii.a2b_base64
     return pa.array(
         [None if v is None else decode(v, strict_mode=True) for v in values], pa.binary()

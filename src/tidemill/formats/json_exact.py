@@ -119,6 +119,15 @@ def _surrogates(found: re.Match[str]) -> str:
     return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
+def _is_whole(number: str) -> bool:
+    return number.lstrip("-").isdigit()
+
+
+def _whole_number(value: str) -> Number:
+    # JSON has no idle zeros. Not by `int`, which refuses thousands of digits.
+    return Number("0" if value == "-0" else value)
+
+
 def tree_number(value: str | float) -> Number:
     """The text of a number that has been a node of Jackson's tree: a fraction or an exponent makes it a double."""
     if isinstance(value, float):
@@ -126,8 +135,8 @@ def tree_number(value: str | float) -> Number:
         if abs(value) >= 2.0**63:
             raise NeedsText
         return Number(java_text.print_double(value))
-    if value.lstrip("-").isdigit():
-        return Number(int(value))
+    if _is_whole(value):
+        return _whole_number(value)
     return Number(java_text.print_double(float(value)))
 
 
@@ -136,8 +145,8 @@ def tree_decimal(value: str | float) -> Number:
     trailing zeros go."""
     if isinstance(value, float):
         raise NeedsText
-    if value.lstrip("-").isdigit():
-        return Number(int(value))
+    if _is_whole(value):
+        return _whole_number(value)
     try:
         return Number(java_text.print_decimal(java_text.parse_decimal(value)))
     except ValueError:
@@ -196,18 +205,22 @@ def _mismatch(expected: str, value: object) -> Mismatch:
     return Mismatch(f"expected {expected} but found {shown(value)}")
 
 
+def written(text: str) -> str:
+    """A lone surrogate becomes '?', as when Java writes it in UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _to_string(value: object) -> object:
     match value:
         case str():
-            # A lone surrogate becomes '?', as when Java writes it in UTF-8.
-            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+            return written(value)
         case bool():
             return "true" if value else "false"
         case int() if value:
             return str(value)
         case dict() | list():
             try:
-                return compact(value).encode("utf-8", "replace").decode()
+                return written(compact(value))
             except RecursionError:
                 raise Mismatch("nested too deeply to be read as text") from None
     # A float, or 0, which may have been written as -0.
@@ -225,7 +238,7 @@ def _text_through(tree: Tree) -> Convert:
                 return str(value)
             case dict() | list():
                 try:
-                    return compact(value, tree).encode("utf-8", "replace").decode()
+                    return written(compact(value, tree))
                 except RecursionError:
                     raise Mismatch("nested too deeply to be read as text") from None
         return _to_string(value)
@@ -255,7 +268,7 @@ def _to_integer(bits: int, truncates: bool) -> Convert:
                 if abs(number) >= 2.0**53:
                     raise NeedsText
             case Number():
-                plain = value.lstrip("-").isdigit()
+                plain = _is_whole(value)
                 if plain and len(value) > 20:
                     raise _mismatch(expected, value)
                 number = int(value) if plain else float(value)
@@ -278,9 +291,28 @@ def _to_integer(bits: int, truncates: bool) -> Convert:
     return convert
 
 
+def _to_float(tree: Tree | None) -> Convert:
+    def convert(value: object) -> object:
+        match value:
+            case bool():
+                pass
+            case float() if java_text.may_be_another_float(value):
+                raise NeedsText
+            case float():
+                return value
+            case Number() if tree is tree_number and not _is_whole(value):
+                return float(value)  # a double in Jackson's tree, and then rounded again
+            case int() | str():
+                try:
+                    return java_text.parse_float(java_text.trim(str(value)))
+                except ValueError:
+                    pass
+        raise _mismatch("a number", value)
+
+    return convert
+
+
 def _to_double(value: object) -> object:
-    # A FLOAT goes the same way: rounded twice, it can miss Float.parseFloat by one unit in the last place when a
-    # number of more than 15 digits lies all but halfway between two floats.
     if isinstance(value, (Number, int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -364,7 +396,6 @@ _SCALARS: dict[type[t.SqlType], Convert] = {
     t.SmallIntType: _to_integer(16, truncates=False),
     t.IntType: _to_integer(32, truncates=True),
     t.BigIntType: _to_integer(64, truncates=True),
-    t.FloatType: _to_double,
     t.DoubleType: _to_double,
     t.CharType: _to_string,
     t.VarCharType: _to_string,
@@ -440,6 +471,8 @@ def converter(
             raise mismatch.inside(step) from None
 
     match type_:
+        case t.FloatType():
+            return _to_float(tree)
         case t.DecimalType():
             return _to_decimal(type_)
         case t.TimestampType() | t.TimestampLtzType():

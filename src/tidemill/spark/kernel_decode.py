@@ -111,7 +111,7 @@ def _csv(side: Side, places: Mapping[str, int], kind: int | None, options: Any) 
     quote = "" if options["disable-quote-character"] else str(options["quote-character"] or "")
     odd = quote + str(options["escape-character"] or "")
     marks = delimiter + odd
-    if not marks.isascii() or len(set(marks)) < len(marks):
+    if not marks.isascii() or len(set(marks)) < len(marks) or set(marks) & set("\r\n\0"):
         raise _No
     if options["trim-spaces"] or options["allow-comments"]:
         raise _No

@@ -297,7 +297,9 @@ class Decode:
     ) -> dict[str, Any]:
         """The record as it was, with headers that say where it came from and what is wrong with it."""
         topic, partition, offset = self._address(batch, index)
-        errors = "; ".join(_complaint(bad, side) for bad, side in found)
+        errors = "; ".join(
+            self._said_of(side, "its {} ") + _complaint(bad, side) for bad, side in found
+        )
         origin = {
             "topic": topic,
             "partition": partition,
@@ -316,6 +318,10 @@ class Decode:
             "headers": [*batch.column("header_list")[index].as_py(), *added],
         }
 
+    def _said_of(self, side: Side, form: str) -> str:
+        """Which part of a record it is, where both are read."""
+        return "" if self.key is None else form.format("key" if side is self.key else "value")
+
     def _address(self, batch: pa.RecordBatch, index: int) -> tuple[str, int, int]:
         partition, offset = (batch.column(name)[index].as_py() for name in ("partition", "offset"))
         return self.topic or batch.column("topic")[index].as_py(), partition, offset
@@ -324,9 +330,10 @@ class Decode:
         topic, partition, offset = self._address(batch, bad.index)
         place = f"table '{self.table}', topic '{topic}', partition {partition}, offset {offset}"
         where = f", field '{bad.field}'" if bad.field else ""
+        part = self._said_of(side, "'s {}")
         return RecordFault(
             "RUN-010",
-            f"a record cannot be read as {side.format}: {place}{where}: {bad.reason}",
+            f"a record{part} cannot be read as {side.format}: {place}{where}: {bad.reason}",
             _hint(bad, side),
         )
 
@@ -349,35 +356,44 @@ def _hint(bad: BadRecord, side: Side) -> str:
     skip = f"'{BAD_RECORDS.key}' = 'skip' or 'dead-letter' lets the job go on without such records"
     if _IGNORE in side.options:
         skip += f"; '{side.option_prefix}{_IGNORE}' = 'true' makes such fields NULL and skips such documents"
-    for pattern, advice in _TIMES:
-        found = pattern.search(bad.reason)
-        if found:
-            digits = len(found.groupdict().get("epoch") or "")
-            return (
-                advice.format(
-                    field=bad.field, precision=3 if digits > 10 else 0, prefix=side.option_prefix
-                )
-                + "; "
-                + skip
-            )
-    return skip
+    advice = _advice_about_times(bad, side)
+    return f"{advice}; {skip}" if advice else skip
 
 
-# Times that are not in the form that a format expects, in the formats' own words, and what to do about each.
-_TIMES = (
-    (
-        re.compile(r"'yyyy-MM-dd.*' but found '?-?(?P<epoch>[0-9]+)'?$"),
-        "declare the field BIGINT and make a time of it: TO_TIMESTAMP_LTZ({field}, {precision})",
-    ),
-    (
-        re.compile(r"'yyyy-MM-dd HH.*' but found '[0-9-]+[Tt]"),
-        "'{prefix}timestamp-format.standard' = 'ISO-8601' reads times with a 'T'",
-    ),
-    (
-        re.compile(r"'yyyy-MM-ddT.*' but found '[0-9-]+ "),
-        "'{prefix}timestamp-format.standard' = 'SQL' reads times with a space",
-    ),
+# Times that are not in the form that a format expects, in the formats' own words.
+_EPOCH = re.compile(r"'yyyy-MM-dd.*' but found '?-?(?P<digits>[0-9]+)'?$")
+_TIMESTAMP = re.compile(
+    r"'yyyy-MM-dd(?P<wanted>[T ])HH[^']*?(?P<wants_zone>Z?)' but found"
+    r" '[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<found>[Tt ])[0-9:.]+(?P<zone>Z?)'$"
 )
+_STANDARD = "timestamp-format.standard"
+
+
+def _advice_about_times(bad: BadRecord, side: Side) -> str | None:
+    """How a table could read a time that this one does not."""
+    epoch = _EPOCH.search(bad.reason)
+    if epoch:
+        precision = 3 if len(epoch["digits"]) > 10 else 0
+        made = f"TO_TIMESTAMP_LTZ({bad.field}, {precision})"
+        return f"declare the field BIGINT and make a time of it: {made}"
+    time = _TIMESTAMP.search(bad.reason)
+    if time is None:
+        return None
+    has_t = time["found"] != " "
+    other_form = has_t != (time["wanted"] == "T")
+    if other_form and _STANDARD not in side.options:
+        function, zone = ("TO_TIMESTAMP_LTZ", "''Z''") if time["zone"] else ("TO_TIMESTAMP", "")
+        made = f"{function}({bad.field}, 'yyyy-MM-dd''T''HH:mm:ss{zone}')"
+        return f"declare the field STRING and make a time of it: {made}"
+    steps = []
+    if time["zone"] and not time["wants_zone"]:
+        steps.append("TIMESTAMP_LTZ is the type of times with a 'Z'")
+    if time["wants_zone"] and not time["zone"]:
+        steps.append("TIMESTAMP is the type of times without a 'Z'")
+    if other_form:
+        standard, sign = ("ISO-8601", "'T'") if has_t else ("SQL", "space")
+        steps.append(f"'{side.option_prefix}{_STANDARD}' = '{standard}' reads times with a {sign}")
+    return ", and ".join(steps) or None
 
 
 def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:

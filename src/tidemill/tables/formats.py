@@ -22,6 +22,7 @@ from tidemill.plugins import PluginProblem
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
     BOOLEAN,
+    MAP,
     STRING,
     TEXT,
     BadValue,
@@ -103,6 +104,8 @@ class FormatDefinition:
         lambda spec, fields: None
     )
     """What is wrong between its option `schema` and the table's columns."""
+    illegal_name: Callable[[str], str | None] = lambda name: None
+    """Why no column can have this name; None when one can."""
     one_column: bool = False
     """Whether a record is a single value."""
     runnable: bool = True
@@ -117,8 +120,11 @@ class FormatDefinition:
         reader.accept(self.options, prefix, place)
         self.check_options(reader, prefix)
         values = {o.key: reader.get(o, prefix) for o in self.options if not o.is_template}
+        # A family may also be given as one value, which then counts alone.
         families = {
-            o.key: reader.family(prefix + o.key[:-1]) for o in self.options if o.is_template
+            o.key: values.pop(o.key[:-2], None) or reader.family(prefix + o.key[:-1])
+            for o in self.options
+            if o.is_template
         }
         return FormatSpec(self.name, {**values, **families}, prefix)
 
@@ -349,7 +355,10 @@ def _avro_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | No
         case MapType(value=inner) | ArrayType(element=inner):
             return _avro_unsupported(inner, options)
         case RowType(fields=fields):
-            return next((why for f in fields if (why := _avro_unsupported(f.type, options))), None)
+            reasons = (
+                _illegal_avro_name(f.name) or _avro_unsupported(f.type, options) for f in fields
+            )
+            return next(filter(None, reasons), None)
         case TimestampLtzType() if legacy:
             return f"Unsupported to derive Schema for type: {type_}"
         case TimestampType(precision=precision) if legacy and precision > 3:
@@ -363,6 +372,16 @@ def _avro_unsupported(type_: SqlType, options: Mapping[str, object]) -> str | No
         if isinstance(type_, _AVRO_TYPES)
         else f"Unsupported to derive Schema for type: {type_}"
     )
+
+
+def _illegal_avro_name(name: str) -> str | None:
+    if _AVRO_NAME.fullmatch(name):
+        return None
+    what = "character in" if _AVRO_NAME.match(name) else "initial character"
+    return f"Illegal {what}: {name}; a name in Avro is of letters, digits and '_', no digit first."
+
+
+_AVRO_NAME = re.compile(r"[^\W\d]\w*")
 
 
 def _too_precise(root: str, precision: int, most: int) -> str:
@@ -431,6 +450,12 @@ REGISTRY_OPTIONS: tuple[Option[Any], ...] = (
         "Where the token comes from: `bearer-auth.token`.",
     ),
     Option("bearer-auth.token", STRING, "The token."),
+    Option(
+        "properties",
+        MAP,
+        "Properties of the registry's client as one value, `k1:v1,k2:v2`; then the keys below `properties.` do not"
+        " count.",
+    ),
     Option("properties.*", STRING, "Any property of the registry's client."),
 )
 
@@ -464,18 +489,19 @@ def _needs_subject(spec: FormatSpec, one_topic: bool) -> str | None:
 
 def _charset(text: str) -> str:
     try:
-        found = codecs.lookup(text).name
-    except LookupError:
-        found = None
-    if found is None or found in _NOT_OF_JAVA:
+        # Codecs that make no bytes of a text are not found by this.
+        "a".encode(text)
+        known = codecs.lookup(text).name.replace("_", "-") not in _NOT_OF_JAVA
+    except (LookupError, ValueError):
+        known = False
+    if not known:
         raise BadValue(f"Unsupported charset name: {text}.")
     return text
 
 
-# Codecs of Python's that are no encodings of texts, or none that Java has.
+# Encodings of Python's that Java does not have.
 _NOT_OF_JAVA = frozenset(
-    ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "utf-8-sig", "undefined")
-    + ("base64", "bz2", "hex", "quopri", "rot13", "uu", "zlib")
+    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "utf-7", "utf-8-sig")
 )
 RAW_OPTIONS: tuple[Option[Any], ...] = (
     Option("charset", OptionType("String", _charset), "Encoding of texts.", "UTF-8"),
@@ -612,12 +638,14 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "One Avro record without a header; its schema is made from the columns.",
             AVRO_OPTIONS,
             _avro_unsupported,
+            illegal_name=_illegal_avro_name,
         ),
         FormatDefinition(
             "avro-confluent",
             "Avro with the number of its schema in a Confluent schema registry.",
             REGISTRY_OPTIONS,
             _avro_unsupported,
+            illegal_name=_illegal_avro_name,
             why_not_written=_needs_subject,
             check_fields=_given_schema,
         ),
@@ -645,6 +673,7 @@ FORMATS: Mapping[str, FormatDefinition] = {
             "Changes of a database as Debezium writes them in Avro with a schema registry.",
             REGISTRY_OPTIONS,
             _avro_unsupported,
+            illegal_name=_illegal_avro_name,
             why_not_written=_needs_subject,
             check_fields=lambda spec, fields: _given_schema(
                 spec, avro_schema.debezium_fields(fields)
@@ -793,7 +822,8 @@ def check_types(reader: OptionReader, chosen: ChosenFormat, fields: Iterable[Fie
         )
         return
     for f in given:
-        why = definition.unsupported(f.type, chosen.spec.options)
+        why = definition.illegal_name(f.name)
+        why = why or definition.unsupported(f.type, chosen.spec.options)
         if why:
             reader.error("OPT-014", f"column '{f.name}': {why}", span)
     bad = definition.check_fields(chosen.spec, given)

@@ -233,6 +233,19 @@ def split_list(text: str, delimiter: str = ";") -> tuple[str, ...]:
     return tuple(items)
 
 
+def split_map(text: str) -> dict[str, str]:
+    """Flink's maps: `a:b, c:'d:e'`, in braces or without."""
+    bare = text.strip()
+    if bare.startswith("{") and bare.endswith("}"):
+        bare = bare[1:-1]
+    pairs = [split_list(item, ":") for item in split_list(bare, ",")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise BadValue(
+            "Map item is not a key-value pair (missing ':'?)", "write for example 'k1:v1,k2:v2'"
+        )
+    return {key: value for key, value in pairs}
+
+
 def _non_empty(text: str) -> str:
     if not text.strip():
         raise BadValue("The value is empty.")
@@ -248,6 +261,7 @@ NUMBER = OptionType("Double", _decimal)
 BOOLEAN = OptionType("Boolean", _boolean)
 DURATION = OptionType("Duration", parse_duration)
 STRINGS: OptionType[tuple[str, ...]] = OptionType("List<String>", split_list)
+MAP = OptionType("Map", split_map)
 
 
 def one_of(*choices: str, exactly: bool = False) -> OptionType[str]:
@@ -327,7 +341,9 @@ def is_secret(key: str) -> bool:
 
 def holds_secret(key: str, value: str) -> bool:
     """Whether the key or the value itself says that this is a secret."""
-    return is_secret(key) or bool(_SECRET_VALUE.search(value))
+    # A map in one value has keys of its own.
+    in_map = key.endswith("properties") and is_secret(value)
+    return is_secret(key) or in_map or bool(_SECRET_VALUE.search(value))
 
 
 def shown(key: str, value: str) -> str:

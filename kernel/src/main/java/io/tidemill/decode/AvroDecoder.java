@@ -34,15 +34,12 @@ final class AvroDecoder extends Decoder {
       Field field = fields[i];
       if (field.nullable()) {
         // Flink's schemas have null as the first of two branches.
-        long branch = number();
+        long branch = integer(0, 1);
         if (branch == 0) {
           if (field.at() != null) {
             row.setNullAt(field.at());
           }
           continue;
-        }
-        if (branch != 1) {
-          throw Unsure.UNSURE;
         }
       }
       puts[i].put(row);
@@ -74,21 +71,21 @@ final class AvroDecoder extends Decoder {
           };
       case "TINYINT" ->
           row -> {
-            long value = number(Byte.MIN_VALUE, Byte.MAX_VALUE);
+            long value = integer(Byte.MIN_VALUE, Byte.MAX_VALUE);
             if (wanted) {
               row.write(place, (byte) value);
             }
           };
       case "SMALLINT" ->
           row -> {
-            long value = number(Short.MIN_VALUE, Short.MAX_VALUE);
+            long value = integer(Short.MIN_VALUE, Short.MAX_VALUE);
             if (wanted) {
               row.write(place, (short) value);
             }
           };
       case "INT", "DATE" ->
           row -> {
-            long value = number(Integer.MIN_VALUE, Integer.MAX_VALUE);
+            long value = integer(Integer.MIN_VALUE, Integer.MAX_VALUE);
             if (wanted) {
               row.write(place, (int) value);
             }
@@ -152,6 +149,16 @@ final class AvroDecoder extends Decoder {
     int start = at;
     at += bytes;
     return start;
+  }
+
+  /** An Avro int, which may have idle bytes, but no more than five in all. */
+  private long integer(long least, long most) {
+    int start = at;
+    long value = number(least, most);
+    if (at - start > 5) {
+      throw Unsure.UNSURE;
+    }
+    return value;
   }
 
   private long number(long least, long most) {

@@ -80,7 +80,10 @@ final class JsonText {
   boolean takes(byte[] name) {
     int begin = at + 1;
     int stop = begin + name.length;
-    if (stop >= end || in[stop] != '"' || !Arrays.equals(in, begin, stop, name, 0, name.length)) {
+    if (stop >= end || in[at] != '"' || in[stop] != '"') {
+      return false;
+    }
+    if (!Arrays.equals(in, begin, stop, name, 0, name.length)) {
       return false;
     }
     at = stop + 1;

@@ -139,14 +139,15 @@ final class Number {
   }
 
   float single() {
-    if (negative && digits == 0 && whole) {
+    double value = approximate();
+    // A table may want its floats rounded once or, through a double, twice. That differs only for a double
+    // halfway between two floats; below the least normal float the halves are elsewhere.
+    boolean halfway = (Double.doubleToRawLongBits(value) & 0x1fffffffL) == 0x10000000L;
+    boolean tiny = value != 0 && Math.abs(value) < Float.MIN_NORMAL;
+    if (halfway || tiny || Float.isInfinite((float) value)) {
       throw Unsure.UNSURE;
     }
-    float value = Float.parseFloat(written());
-    if (Float.isInfinite(value)) {
-      throw Unsure.UNSURE;
-    }
-    return value;
+    return (float) value;
   }
 
   /** The number without its point, with so many digits after it; none may be lost. */
