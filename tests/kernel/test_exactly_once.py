@@ -1,7 +1,7 @@
 """Exactly-once tables of the kernel's Kafka sink: what a reader of committed records sees after every kind of restart.
 
 A crash is played by what it leaves behind: a batch that is on the broker and not in Spark's commit log, or a batch
-of which only some writers have committed. Real kills are in tests/run/test_kills.py.
+of which only some writers have committed. Real kills are in tests/faces/test_kills.py.
 """
 
 from __future__ import annotations
