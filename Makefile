@@ -44,7 +44,7 @@ rewrite: $(ENV)  ## Rewrite the golden files of data-driven tests
 docs: $(ENV)     ## Write the generated parts of docs/
 	$(BIN)/python tools/docs.py
 
-bench: kernel    ## Rows per second of decode and GROUP BY, as ratios to a raw read
+bench: kernel    ## Rates of reading, grouping and writing, and workers' memory, held to their targets
 	$(BIN)/python bench/run.py
 
 parity-setup: $(ENV)       ## Install Flink, whose answers the parity tests are recorded from
@@ -59,7 +59,7 @@ plans-record: $(ENV)       ## Record Flink's plans: new and changed statements, 
 parity-full: kernel        ## Replay every parity case in every way
 	PARITY=full $(PYTEST) tests/parity
 
-bench-one: kernel          ## One bounded script on Flink and on Tidemill, alternating: CASE=name [ROWS=…]
+bench-one: kernel          ## One bounded script on Flink and on Tidemill, alternating, held to its target: CASE=name [ROWS=…]
 	@$(BIN)/python bench/one.py '$(CASE)' $(if $(ROWS),--rows $(ROWS))
 
 wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside

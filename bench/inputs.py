@@ -22,6 +22,20 @@ def orders(bootstrap: str, topic: str, rows: int) -> None:
     _fill(bootstrap, topic, (_order(dice, i) for i in range(rows)))
 
 
+def tagged(bootstrap: str, topic: str, rows: int) -> None:
+    """Such documents with two tags in an array, which only Python reads, in place of the note."""
+    dice = random.Random(42)
+    _fill(
+        bootstrap,
+        topic,
+        (
+            b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"tags":["%014x","%014x"]}'
+            % (dice.randrange(USERS), i % 999_983, i % 997, i % 100, i % 37, i % 11, i, i)
+            for i in range(rows)
+        ),
+    )
+
+
 def changes(bootstrap: str, topic: str, rows: int) -> None:
     """Updates of such rows as Debezium writes them; a record has two rows."""
     dice = random.Random(42)
@@ -112,6 +126,7 @@ def _fill(bootstrap: str, topic: str, documents: Iterable[bytes]) -> None:
 
 INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "orders": orders,
+    "tagged": tagged,
     "changes": changes,
     "lines": lines,
     "binaries": binaries,

@@ -1,9 +1,9 @@
 """One bounded script on Flink and on Tidemill, taking turns over the same topic: `python bench/one.py CASE [--rows N]`.
 
 In: bench/cases/CASE.sql, whose `${orders}` or the like is a topic of bench/inputs.py that is filled once and whose
-`${out}` is a new topic for each run. Out: rows per second of each run, the medians, and their ratio. A run's time is
-from the start of the job to its end, on warm processes: the first turns of each (`--warm`) are not counted, because
-both engines are still being compiled in them.
+`${out}` is a new topic for each run. Out: rows per second of each run, the medians, and their ratio; exit code 1 if it
+is less than the case's `-- wanted:`. A run's time is from the start of the job to its end, on warm processes: the first
+turns of each (`--warm`) are not counted, because both engines are still being compiled in them.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def main() -> None:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.sql")))
         raise SystemExit(f"no case '{chosen.case}' in bench/cases; there are: {known}")
     script = path.read_text("utf-8")
+    wanted = re.search(r"(?m)^-- wanted: ([\d.]+)$", script)
     with tempfile.TemporaryDirectory() as place:
         broker = start(Path(place), port=0)
         oracle = Oracle(install.flink_home())
@@ -103,7 +104,12 @@ def main() -> None:
     print(f"\n{chosen.case}: {chosen.rows:,} rows, medians of {chosen.rounds}")
     for name, median in medians.items():
         print(f"{name:9} {median:12,.0f} rows/s")
-    print(f"ratio     {medians['tidemill'] / medians['flink']:12.2f}")
+    ratio = medians["tidemill"] / medians["flink"]
+    print(f"ratio     {ratio:12.2f}")
+    if wanted:
+        print(f"wanted    {float(wanted[1]):12.2f}")
+        if ratio < float(wanted[1]):
+            raise SystemExit(f"missed: {chosen.case} is {ratio:.2f} × Flink, wanted {wanted[1]}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 -- From topic to topic with a projection and a filter, json both ways.
+-- wanted: 1.2
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

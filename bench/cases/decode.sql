@@ -1,4 +1,5 @@
 -- Five columns of a JSON document into nothing.
+-- wanted: 1.6
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

@@ -76,6 +76,9 @@ _SETTINGS = {
     # A broker that was killed is let in again only when its old session has ended.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    # What a killed job leaves open holds readers up until its time is over and the broker looks: every ten seconds
+    # unless told otherwise.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Kafka's 128 MB would be a quarter of the heap.
     "log.cleaner.dedupe.buffer.size": str(16 << 20),
 }
