@@ -297,7 +297,8 @@ def test_sql_blocks_parse_and_scripts_pass_check(fence: Fence) -> None:
         assert not [w for w in environment.warnings if w.severity == "warning"]
 
 
-# The format of plugins.md has to be installed; tests/formats/test_plugin.py does so and runs the page's script.
+# The format of plugins.md has to be installed; tests/faces/test_plugin_command.py does so and runs the page's script.
+# The others run in tests/run/test_page_examples.py.
 TABLES = [
     f
     for f in fences("sql")
@@ -306,7 +307,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize("fence", TABLES, ids=ids)
-def test_examples_of_tables_are_scripts_that_run(fence: Fence) -> None:
+def test_examples_of_tables_can_be_planned_as_they_stand(fence: Fence) -> None:
     assert "script" in fence.words, "an example has a query, so that it is planned as a whole"
     jobs = compile_script(parse_script(Source(fence.place, fence.text), {}), Environment())
     assert [d.message for job in jobs if isinstance(job, Job) for d in job.not_runnable] == []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from harness.packages import example, install, install_example
 from tidemill import plugins
 from tidemill import types as t
 from tidemill.changelog import ALL_CHANGES
@@ -20,22 +20,7 @@ from tidemill.sql import parse_script
 from tidemill.tables.completion import complete_key, complete_value
 from tidemill.tables.formats import FORMATS, FormatDefinition, find_format, format_names
 
-PAGE = (Path(__file__).parents[2] / "docs" / "formats" / "plugins.md").read_text(encoding="utf-8")
 FIELDS = (t.Field("user", t.STRING), t.Field("path", t.STRING))
-
-
-def example(language: str) -> str:
-    [found] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return found
-
-
-def install(place: Path, package: str, points: str, **modules: str) -> None:
-    for name, text in modules.items():
-        (place / f"{name}.py").write_text(text)
-    info = place / f"{package}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[tidemill.formats]\n{points}\n")
 
 
 @pytest.fixture
@@ -52,8 +37,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def pairs(place):
-    [point] = re.findall(r'^pairs = "(.*)"$', example("toml"), re.MULTILINE)
-    install(place, "shop-formats", f"pairs = {point}", shop_formats=example("python"))
+    install_example(place)
     return format_module("pairs")
 
 
@@ -66,7 +50,7 @@ def check(script: str):
 
 def test_the_example_is_short():
     code = [line for line in example("python").split("\n") if line and not line.startswith("#")]
-    assert len(code) < 45
+    assert len(code) <= 30
 
 
 def test_it_is_found(pairs):

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -58,18 +60,25 @@ AVRO_FIELDS = (
     t.Field("at", t.TimestampType(precision=3)),
     t.Field("last", t.VarCharType(length=2**31 - 1, nullable=False)),
 )
+SHORT = (t.Field("short", t.SmallIntType()), t.Field("code", t.CharType(length=3)))
+WIDE, WIDE_FLAT = (*JSON_FIELDS, *SHORT), (*FLAT, *SHORT)
+WIDE_AVRO = (*AVRO_FIELDS, t.Field("tiny", t.TinyIntType()), SHORT[0])
 
 
 # ---- the kernel's side -----------------------------------------------------------------------------------
 
 
 class Kernel:
-    """A decoder of the kernel; `read` gives the rows of a document, or None where it is not sure."""
+    """A decoder of the kernel; `read` gives the rows of a document, or None where it is not sure.
 
-    def __init__(self, spark: Any, side: Side, kinds: bool) -> None:
+    `as_key`: of the side that a record's key is read with, beside a value of which nothing is wanted.
+    """
+
+    def __init__(self, spark: Any, side: Side, kinds: bool, as_key: bool = False) -> None:
         jvm = spark._jvm
         order = tuple(range(len(side.wanted)))
-        decode = Decode("t", "t", side, None, (), order, kinds, None, lambda name, number: None)
+        value, key = (Side("json", {}, (), (), ""), side) if as_key else (side, None)
+        decode = Decode("t", "t", value, key, (), order, kinds, None, lambda name, number: None)
         way = straight_way(decode, "", lambda: "")
         assert way is not None
         decode_package = jvm.io.tidemill.decode
@@ -80,7 +89,7 @@ class Kernel:
         )
         mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._decoder = decode_package.Decoder.of(
-            mapper.readValue(json.dumps(way["value"]), spec_class)
+            mapper.readValue(json.dumps(way["key" if as_key else "value"]), spec_class)
         )
         writer = jvm.org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
         self._width = len(order) + kinds
@@ -201,6 +210,8 @@ PLAIN: dict[str, list[str]] = {
     "yes": ["true", "false", "null"],
     "n": ["0", "7", "-7", "2147483647", "null"],
     "tiny": ["1", "-128", "null"],
+    "short": ["1", "-32768", "32767", "null"],
+    "code": ['"a"', '"abc"', '"abcd"', '""', "null"],
     "cost": ["1", "1.5", "-12.34", "null"],
     "long": ["1", "123456789.1234", "-0.5", "null"],
     "day": ['"2024-02-29"', '"1969-12-31"', "null"],
@@ -238,18 +249,30 @@ def damaged(dice: random.Random, document: bytes) -> bytes:
     return bytes(places)
 
 
-def json_documents(dice: random.Random) -> Iterator[bytes]:
-    names = [f.name for f in JSON_FIELDS]
+def json_documents(dice: random.Random, fields: Sequence[t.Field] = JSON_FIELDS) -> Iterator[bytes]:
+    names = [f.name for f in fields]
     while True:
         document = objects(dice, names, dice.choice([0, 0, 0.2, 1])).encode("utf-8")
         yield damaged(dice, document) if dice.random() < 0.5 else document
 
 
+Documents = Callable[[random.Random], Iterator[bytes]]
+
+
+def iso(documents: Documents) -> Documents:
+    """The same with a T between a day and its time."""
+
+    def with_t(dice: random.Random) -> Iterator[bytes]:
+        return (re.sub(rb"(-\d\d) (\d\d:)", rb"\1T\2", d) for d in documents(dice))
+
+    return with_t
+
+
 def envelopes(
-    word: str, words: Sequence[str], payload: bool
-) -> Callable[[random.Random], Iterator[bytes]]:
+    word: str, words: Sequence[str], payload: bool, fields: Sequence[t.Field] = FLAT
+) -> Documents:
     def documents(dice: random.Random) -> Iterator[bytes]:
-        names = [f.name for f in FLAT]
+        names = [f.name for f in fields]
         while True:
             odd = dice.choice([0, 0, 0.1])
             sides = [dice.choice([objects(dice, names, odd)] * 6 + ["null"]) for _ in range(2)]
@@ -267,18 +290,34 @@ def envelopes(
 
 
 def csv_lines(dice: random.Random) -> Iterator[bytes]:
+    return lines_of(dice, b",")
+
+
+def csv_of(delimiter: str = ",", odd: Sequence[str] = ()) -> Documents:
+    """`odd`: what is put in the place of a text, now and then; {} is the text."""
+    return lambda dice: lines_of(dice, delimiter.encode(), odd, WIDE_FLAT)
+
+
+def lines_of(
+    dice: random.Random,
+    delimiter: bytes,
+    forms: Sequence[str] = (),
+    fields: Sequence[t.Field] = FLAT,
+) -> Iterator[bytes]:
     while True:
         odd = dice.choice([0, 0, 0.1])
         parts = []
-        for field in FLAT:
+        for field in fields:
             value = dice.choice(STRANGE if dice.random() < odd else PLAIN[field.name])
             text = (
                 json.loads(value)
                 if value.startswith('"') and "\\x" not in value and "\t" not in value
                 else value
             )
+            if forms and dice.random() < 0.05:
+                text = dice.choice(forms).format(text)
             parts.append(("NULL" if text == "null" else text).encode("utf-8", "replace"))
-        line = b",".join(parts)
+        line = delimiter.join(parts)
         yield damaged(dice, line) if dice.random() < 0.3 else line
 
 
@@ -286,8 +325,8 @@ LAST = 2**63 // 1000 * 1000
 """The last millisecond of a timestamp."""
 
 
-def avro_records(dice: random.Random) -> Iterator[bytes]:
-    encoder = format_module("avro").encoder(AVRO_FIELDS, {})
+def avro_records(dice: random.Random, fields: Sequence[t.Field] = AVRO_FIELDS) -> Iterator[bytes]:
+    encoder = format_module("avro").encoder(fields, {})
     choices: list[tuple[Any, list[Any]]] = [
         (pa.int64(), [0, 1, -1, 2**62, -(2**63), 2**63 - 1, 300]),
         (pa.string(), [None, "", "a", "é😀", "x" * 70]),
@@ -299,11 +338,16 @@ def avro_records(dice: random.Random) -> Iterator[bytes]:
         (pa.timestamp("us"), [None, 0, -1000, 1_700_000_000_000_000, LAST, -LAST]),
         (pa.string(), ["", "last"]),
     ]
+    choices += [(pa.int8(), [None, 0, -1, 127, -128]), (pa.int16(), [None, 0, 32767, -32768])]
     while True:
-        columns = [pa.array([dice.choice(values)], type_) for type_, values in choices]
+        chosen = choices[: len(fields)]
+        columns = [pa.array([dice.choice(values)], type_) for type_, values in chosen]
         record = encoder.encode(columns)[0].as_py()
         yield damaged(dice, record) if dice.random() < 0.4 else record
 
+
+ISO = {"timestamp-format.standard": "ISO-8601"}
+NULL = {"null-literal": "NULL"}
 
 CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
     "json": ("json", JSON_FIELDS, {}, json_documents),
@@ -317,7 +361,38 @@ CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
     "csv, some columns": (
         "csv", FLAT, {"null-literal": "NULL", "wanted": ("name", "id", "cost")}, csv_lines,
     ),
+    "json, ISO-8601, as key": (
+        "json", WIDE, {**ISO, "as_key": True}, iso(partial(json_documents, fields=WIDE)),
+    ),
+    "debezium-json with rows inside": (
+        "debezium-json", WIDE, {}, envelopes("op", "crud", False, WIDE),
+    ),
+    "debezium-json, ISO-8601": ("debezium-json", FLAT, ISO, iso(envelopes("op", "crud", False))),
+    "ogg-json with rows inside": (
+        "ogg-json", JSON_FIELDS, {}, envelopes("op_type", "IUD", False, JSON_FIELDS),
+    ),
+    "csv with semicolons": (
+        "csv", WIDE_FLAT, {**NULL, "field-delimiter": ";"}, csv_of(";", [",", '"{};"']),
+    ),
+    "csv with tabs, as key": (
+        "csv", WIDE_FLAT, {**NULL, "field-delimiter": "\t", "as_key": True}, csv_of("\t", ["", " {} "]),
+    ),
+    "csv with other quotes": (
+        "csv", WIDE_FLAT, {**NULL, "quote-character": "'"}, csv_of(odd=["'{}'", "'{}"]),
+    ),
+    "csv without quotes": (
+        "csv", WIDE_FLAT, {**NULL, "disable-quote-character": True}, csv_of(odd=['"{}"', '"{}']),
+    ),
+    "csv with an escape": (
+        "csv", WIDE_FLAT, {**NULL, "escape-character": "\\"}, csv_of(odd=["\\{}", "{}\\,", '"\\"{}"']),
+    ),
+    "csv, empty is NULL": (
+        "csv", WIDE_FLAT, {**NULL, "empty-string-as-null": True}, csv_of(odd=["", '""']),
+    ),
     "avro": ("avro", AVRO_FIELDS, {}, avro_records),
+    "avro, as key": (
+        "avro", WIDE_AVRO, {"as_key": True}, partial(avro_records, fields=WIDE_AVRO),
+    ),
     "avro, some columns": ("avro", AVRO_FIELDS, {"wanted": ("last", "n")}, avro_records),
 }  # fmt: skip
 
@@ -328,8 +403,9 @@ def test_where_the_kernel_is_sure_it_is_right(spark: Any, case: str) -> None:
     dice = random.Random(case) if "FUZZ" not in os.environ else random.Random()
     options = dict(options)
     wanted = options.pop("wanted", tuple(f.name for f in fields))
+    as_key = options.pop("as_key", False)
     kinds = name.endswith("-json")
-    kernel = Kernel(spark, Side(name, options, fields, wanted, f"{name}."), kinds)
+    kernel = Kernel(spark, Side(name, options, fields, wanted, f"{name}."), kinds, as_key)
     decoder = format_module(name).decoder(fields, options, wanted)
     sure = 0
     for document, _ in zip(documents(dice), range(ROUNDS), strict=False):
@@ -388,15 +464,33 @@ PLAIN_DOCUMENTS = {
         b'{"op":"u","before":{"id":1},"after":{"id":2,"name":"x"}}',
         b'{"before":{"id":1},"after":null,"op":"d"}',
     ],
+    "debezium-json with rows inside": [
+        b'{"before":null,"after":{"id":1,"inner":{"a":1,"b":"x","id":2},"short":2,"code":"abc"},"op":"c"}',
+    ],
+    "ogg-json": [
+        b'{"op_type":"I","after":{"id":1,"name":"x"},"pos":"1"}',
+        b'{"op_type":"U","before":{"id":1},"after":{"id":2,"name":"x"},"table":"t"}',
+        b'{"before":{"id":1},"op_type":"D"}',
+    ],
+    "debezium-json, ISO-8601": [
+        b'{"op":"c","after":{"at":"2024-02-29T12:00:00.123","zoned":"2024-02-29T12:00:00Z"}}'
+    ],
     "csv": [b"1,a,1.5,2.5,true,7,1,1.25,3,2024-02-29,2024-02-29 12:00:00,NULL,NULL"],
+    "csv with semicolons": [b"1;a;1.5;2.5;true;7;1;1.25;3;2024-02-29;NULL;NULL;NULL;2;abc"],
+    "csv, empty is NULL": [b"1,,1.5,2.5,true,7,1,1.25,3,2024-02-29,NULL,NULL,NULL,2,"],
+    "avro": [
+        bytes.fromhex("02" + "020278" + "00" * 3 + "020e" + "00" * 2 + "0278"),
+        bytes.fromhex("00" * 9),
+    ],
 }
 
 
 @pytest.mark.parametrize("name", PLAIN_DOCUMENTS)
 def test_the_kernel_is_sure_of_plain_documents(spark: Any, name: str) -> None:
-    _, fields, options, _ = CASES[name]
+    format_name, fields, options, _ = CASES[name]
     wanted = tuple(f.name for f in fields)
-    kernel = Kernel(spark, Side(name, options, fields, wanted, ""), name.endswith("-json"))
+    side = Side(format_name, options, fields, wanted, "")
+    kernel = Kernel(spark, side, format_name.endswith("-json"))
     assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
 
 

@@ -14,6 +14,8 @@ an answer of another Flink than FLINK too, and `read_answer(write_answer(a))` is
     in partition:0,offset:1
     == group g
     in partition:0,offset:2;partition:1,offset:1
+    == registry
+    in-value {"type": "record", "name": "r", "fields": []}
     == topic out
     == script quiet=5
     CREATE TABLE … 'topic' = '${in}', 'properties.bootstrap.servers' = '${BOOTSTRAP}' …;
@@ -37,11 +39,12 @@ script starts; those after a `== step` come when all before them has been read a
 A topic's settings with a dot are Kafka's. `partitions=0` says that nobody has created the topic; a step
 may give a topic more partitions, or its first. `== deleted` names the first offsets that are kept, as by
 retention, and `== group NAME` what a consumer group has committed, maybe nothing; `${NAME}` is the
-group's real name.
+group's real name. `== registry` asks for a schema registry of the case's own, at `${REGISTRY}`, that has these
+subjects and schemas, numbered from 1 on.
 
 What to look at: `select` (the changelog of the last SELECT), `topic NAME` (the wire), `group NAME` (the
-offsets that it has committed in the end), `error CODE fragment` (our diagnostic's code, and words that
-Flink's error must hold). A topic's `timestamps` are
+offsets that it has committed in the end), `registry` (the subjects and schemas in the end), `error CODE
+fragment` (our diagnostic's code, and words that Flink's error must hold). A topic's `timestamps` are
 compared if asked for, and `partitions` also of records without a key, whose partition Kafka picks at
 random where a topic has several. `by key` says that only the order within a key is promised, `last` that of
 the records of a key only the last one is.
@@ -79,6 +82,8 @@ MARKS = ("not yet", "differs")
 Headers = tuple[tuple[str, bytes | None], ...]
 Offsets = tuple[tuple[str, int, int], ...]
 """Topic, partition and offset of each."""
+Schemas = tuple[tuple[str, str], ...]
+"""Subject and JSON of each."""
 
 
 class CaseError(Exception):
@@ -141,7 +146,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One thing to compare: of `what` select, topic, group or error."""
+    """One thing to compare: of `what` select, topic, group, registry or error."""
 
     what: str
     topic: str | None = None
@@ -167,6 +172,7 @@ class Result:
     topics: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     error: str | None = None
     groups: Mapping[str, Offsets] = field(default_factory=dict)
+    registry: Schemas | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +188,8 @@ class Case:
     tidemill: Result | None = None
     groups: tuple[Group, ...] = ()
     deleted: Offsets = ()
+    registry: Schemas | None = None
+    """What a registry holds when the script starts; None if there is no registry."""
 
     @property
     def name(self) -> str:
@@ -201,8 +209,9 @@ class Case:
             for step in self.steps
         ]
         parts = [topics, steps, self.script, self.quiet_seconds, looks]
-        # Nothing is added for a case that has neither, so that its sum stays.
+        # Nothing is added for a case that has none of these, so that its sum stays.
         parts += [[group.name, *group.offsets] for group in self.groups]
+        parts += [["registry", *self.registry]] if self.registry is not None else []
         return checksum([*parts, self.deleted] if self.deleted else parts)
 
     @property
@@ -503,7 +512,7 @@ def read_case(path: Path) -> Case:
                         "records stand in a topic section after the step", section.line + 1
                     )
                 steps.append(_Step())
-            case ("script", *_) | ("look",) | ("mark",) | ("deleted",):
+            case ("script", *_) | ("look",) | ("mark",) | ("deleted",) | ("registry",):
                 kind = section.words[0]
                 if kind in once:
                     section.fail(f"the case has a second section '{kind}'")
@@ -515,8 +524,10 @@ def read_case(path: Path) -> Case:
     for kind in ("script", "look"):
         if kind not in once:
             raise CaseError(path, len(lines), f"the case has no section '{kind}'")
-    script, quiet = _read_script(once["script"], [*topics, *groups])
-    looks = _read_looks(once["look"], topics, groups)
+    registry = _read_schemas(once["registry"]) if "registry" in once else None
+    servers = ["BOOTSTRAP", *(["REGISTRY"] if registry is not None else [])]
+    script, quiet = _read_script(once["script"], [*servers, *topics, *groups])
+    looks = _read_looks(once["look"], topics, groups, registry)
     deleted = _read_offsets(once["deleted"], topics) if "deleted" in once else ()
     mark = _read_mark(once["mark"]) if "mark" in once else None
     expected = _read_ours(ours, looks) if ours else None
@@ -538,6 +549,7 @@ def read_case(path: Path) -> Case:
         expected,
         tuple(groups.values()),
         deleted,
+        registry,
     )
 
 
@@ -598,6 +610,19 @@ def _read_offsets(section: _Section, topics: Mapping[str, Topic] | None = None) 
     return tuple(offsets)
 
 
+def _read_schemas(section: _Section) -> Schemas:
+    """Lines `subject {"type": …}`."""
+    schemas = []
+    for number, line in section.lines():
+        subject, _, schema = line.strip().partition(" ")
+        try:
+            json.loads(schema)
+        except ValueError:
+            section.fail("a line is a subject and a schema as JSON", number)
+        schemas.append((subject, schema))
+    return tuple(schemas)
+
+
 def format_offsets(offsets: Offsets) -> list[str]:
     """A line for each topic."""
     return [
@@ -613,7 +638,7 @@ def _read_script(section: _Section, names: Iterable[str]) -> tuple[str, float]:
         section.fail("a script has no setting but quiet=SECONDS")
     for number, line in section.lines():
         for name in re.findall(r"\$\{([^}]*)\}?", line):
-            if name not in ("BOOTSTRAP", *names):
+            if name not in names:
                 section.fail(f"the script names a topic '{name}' that no section declares", number)
     text = "\n".join(line.rstrip() for line in section.body).strip("\n")
     if not split_statements(text):
@@ -622,7 +647,10 @@ def _read_script(section: _Section, names: Iterable[str]) -> tuple[str, float]:
 
 
 def _read_looks(
-    section: _Section, topics: Mapping[str, Topic], groups: Mapping[str, Group]
+    section: _Section,
+    topics: Mapping[str, Topic],
+    groups: Mapping[str, Group],
+    registry: Schemas | None,
 ) -> tuple[Look, ...]:
     looks = []
     for number, line in section.lines():
@@ -639,10 +667,14 @@ def _read_looks(
                 looks.append(Look("topic", name, words))
             case ["group", name] if name in groups:
                 looks.append(Look("group", group=name))
+            case ["registry"] if registry is not None:
+                looks.append(Look("registry"))
             case ["error", code, _, *_] if re.fullmatch(r"[A-Z]+-\d{3}", code):
                 looks.append(Look("error", code=code, fragment=line.split(None, 2)[2].strip()))
             case _:
-                wanted = "'select', 'topic NAME …', 'group NAME' or 'error CODE fragment'"
+                wanted = (
+                    "'select', 'topic NAME …', 'group NAME', 'registry' or 'error CODE fragment'"
+                )
                 section.fail(f"a look is {wanted}", number)
     if not looks:
         section.fail("there is nothing to look at")
@@ -664,6 +696,7 @@ def _read_ours(sections: list[_Section], looks: tuple[Look, ...]) -> Result:
     error: str | None = None
     topics: dict[str, tuple[Record, ...]] = {}
     groups: dict[str, Offsets] = {}
+    registry: Schemas | None = None
     named = [(look.what, look.topic or look.group) for look in looks]
     known = [(what, name) if name else (what,) for what, name in named]
     for section in sections:
@@ -680,9 +713,11 @@ def _read_ours(sections: list[_Section], looks: tuple[Look, ...]) -> Result:
                 topics[name] = _read_records(section)
             case ("group", name):
                 groups[name] = _read_offsets(section)
+            case ("registry",):
+                registry = _read_schemas(section)
             case _:
                 error = section.text
-    return Result(select, topics, error, groups)
+    return Result(select, topics, error, groups, registry)
 
 
 def _read_rows(section: _Section) -> tuple[Row, ...]:
@@ -775,6 +810,7 @@ def read_answer(path: Path) -> Answer:
     error: str | None = None
     topics: dict[str, tuple[Record, ...]] = {}
     groups: dict[str, Offsets] = {}
+    registry: Schemas | None = None
     for section in _sections(path, lines, len(head)):
         match section.words:
             case ("types",):
@@ -787,11 +823,13 @@ def read_answer(path: Path) -> Answer:
                 topics[name] = _read_records(section)
             case ("group", name):
                 groups[name] = _read_offsets(section)
+            case ("registry",):
+                registry = _read_schemas(section)
             case ("error",):
                 error = section.text
             case _:
                 section.fail(f"there is no section '{' '.join(section.words)}' in an answer")
-    result = Result(select, topics, error, groups)
+    result = Result(select, topics, error, groups, registry)
     return Answer(path, head["recorded"], head["input"], types, mode, result)
 
 
@@ -827,6 +865,8 @@ def write_answer(answer: Answer) -> str:
         lines += [f"== topic {topic}", *map(format_record, records)]
     for group, offsets in result.groups.items():
         lines += [f"== group {group}", *format_offsets(offsets)]
+    if result.registry is not None:
+        lines += ["== registry", *(f"{subject} {schema}" for subject, schema in result.registry)]
     if result.error is not None:
         lines += ["== error", result.error]
     return "\n".join(lines) + "\n"

@@ -79,16 +79,16 @@ class _Rows:
 
 def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: str) -> Ours:
     names = wire.names_of(case, serial)
-    values = {**names, "BOOTSTRAP": bootstrap}
-    replayed = _Replayed(case, way, values, spark, place)
-    try:
-        replayed.run()
-    except TidemillError as error:
-        found = error.diagnostics[0]
-        replayed.code, replayed.error = found.code, f"{found.code}: {found.message}"
-    finally:
-        replayed.close()
-    rows = [Row(r.kind, unfill(r.text, values)) for r in replayed.output.rows]
+    with wire.world(bootstrap, case, names, serial) as world:
+        replayed = _Replayed(case, way, world.values, spark, place)
+        try:
+            replayed.run()
+        except TidemillError as error:
+            found = error.diagnostics[0]
+            replayed.code, replayed.error = found.code, f"{found.code}: {found.message}"
+        finally:
+            replayed.close()
+    rows = [Row(r.kind, unfill(r.text, world.values)) for r in replayed.output.rows]
     found_topics = {
         look.topic: tuple(wire.read(bootstrap, case, look, names[look.topic]))
         for look in case.looks
@@ -100,7 +100,7 @@ def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: s
         if look.group
     }
     return Ours(
-        Result(tuple(rows), found_topics, replayed.error, groups),
+        Result(tuple(rows), found_topics, replayed.error, groups, world.schemas()),
         replayed.code,
         replayed.types,
         replayed.keys,
@@ -270,6 +270,8 @@ def compare(case: Case, answer: Answer, ours: Ours) -> None:
             _compare_topic(look.topic, look.words, ours.result.topics[look.topic], theirs, updating)
         elif look.group:
             _compare_group(look.group, ours, answer.result)
+        elif look.what == "registry":
+            _compare_registry(ours, answer.result)
 
 
 def _compare_ours(expected: Result, answer: Answer, ours: Ours) -> None:
@@ -286,12 +288,24 @@ def _compare_ours(expected: Result, answer: Answer, ours: Ours) -> None:
         _compare_topic(name, frozenset(), ours.result.topics[name], records, updating)
     for name in expected.groups:
         _compare_group(name, ours, expected)
+    if expected.registry is not None:
+        _compare_registry(ours, expected)
 
 
 def _compare_group(name: str, ours: Ours, theirs: Result) -> None:
     left, right = (format_offsets(side.groups[name]) for side in (ours.result, theirs))
     if left != right:
         raise Difference(f"group {name}: ours {left}, Flink's {right}")
+
+
+def _compare_registry(ours: Ours, theirs: Result) -> None:
+    """Schemas are equal as JSON: the order of members within one says nothing."""
+    left, right = (
+        [(subject, json.loads(schema)) for subject, schema in side.registry or ()]
+        for side in (ours.result, theirs)
+    )
+    if left != right:
+        raise Difference(f"registry: ours {left}, Flink's {right}")
 
 
 def _compare_rows(ours: Ours, theirs: tuple[Row, ...]) -> None:

@@ -82,6 +82,8 @@ def test_a_case_has_the_answer_of_its_input(path: Path) -> None:
             assert look.topic in answer.result.topics
         elif look.group:
             assert look.group in answer.result.groups
+        elif look.what == "registry":
+            assert answer.result.registry is not None
         else:
             assert look.fragment and look.fragment in (answer.result.error or "")
     text = case.answer_path.read_text(encoding="utf-8")
@@ -241,8 +243,11 @@ in partition:0,offset:2;partition:1,offset:0
 == deleted
 in partition:0,offset:1
 
+== registry
+in-value {"type": "int"}
+
 == script
-SELECT '${in}', '${g}';
+SELECT '${in}', '${g}', '${REGISTRY}';
 
 == step
 == topic in partitions=3
@@ -254,6 +259,7 @@ SELECT '${in}', '${g}';
 select
 group g
 topic in by key last
+registry
 """
 
 
@@ -264,6 +270,7 @@ def test_what_is_there_before_the_script_and_comes_in_a_step(tmp_path: Path) -> 
     assert [record.transaction for _, record in case.steps[0].records] == [None, "aborted"]
     assert case.groups == (Group("g", (("in", 0, 2), ("in", 1, 0))), Group("h", ()))
     assert case.deleted == (("in", 0, 1),)
+    assert case.registry == (("in-value", '{"type": "int"}'),)
     assert case.steps[1].partitions == (("in", 3), ("new", 1))
     assert [record.partition for _, record in case.steps[1].records] == [2, 0]
     assert [(look.what, look.group) for look in case.looks[:2]] == [
@@ -271,6 +278,7 @@ def test_what_is_there_before_the_script_and_comes_in_a_step(tmp_path: Path) -> 
         ("group", "g"),
     ]
     assert case.looks[2].words == {"by key", "last"}
+    assert case.looks[3].what == "registry"
 
 
 @pytest.mark.parametrize(
@@ -280,10 +288,12 @@ def test_what_is_there_before_the_script_and_comes_in_a_step(tmp_path: Path) -> 
         ("message.timestamp.type", "kind", "x.case:3: a topic has no setting 'kind'"),
         ("in partition:0,offset:2", "in 0:2", "x.case:10: a line is a topic and 'partition:0"),
         ("in partition:0,offset:1", "on partition:0,offset:1", "x.case:15: no section declares"),
-        ("in partitions=3", "in partitions=2", "x.case:21: a step can only give topic 'in' more"),
-        ("new partitions=1", "new", "x.case:24: topic 'new' has no partition 0"),
+        ("in partitions=3", "in partitions=2", "x.case:24: a step can only give topic 'in' more"),
+        ("new partitions=1", "new", "x.case:27: topic 'new' has no partition 0"),
+        ('{"type": "int"}', "int", "x.case:18: a line is a subject and a schema as JSON"),
+        ("== registry", "== step", "x.case:18: records stand in a topic section after the step"),
         ("group h", "group g", "x.case:12: there is no section 'group g' in a case"),
-        ("\ngroup g\ntopic", "\ngroup i\ntopic", "x.case:28: a look is 'select'"),
+        ("\ngroup g\ntopic", "\ngroup i\ntopic", "x.case:31: a look is 'select'"),
     ],
 )
 def test_a_mistake_in_the_set_up_is_told_with_its_line(
@@ -302,6 +312,7 @@ def test_the_set_up_is_part_of_the_input(tmp_path: Path) -> None:
         SET_UP.replace("partition:0,offset:2", "partition:0,offset:1"),
         SET_UP.replace("in partition:0,offset:1", "in partition:0,offset:2"),
         SET_UP.replace("== group h\n", ""),
+        SET_UP.replace('"int"', '"long"'),
         SET_UP.replace("in partitions=3", "in partitions=4"),
         SET_UP.replace("\ngroup g\ntopic", "\ngroup h\ntopic"),
     ]
@@ -362,6 +373,7 @@ def test_an_answer_survives_its_file(tmp_path: Path) -> None:
         topics={"out": (Record(None, b"k", partition=0), Record(b"x"))},
         error="a.B: first\n  second\nc.D: third",
         groups={"g": (("in", 0, 2), ("in", 1, 0), ("other", 0, 7)), "h": ()},
+        registry=(("out-value", '{"type":"int"}'),),
     )
     types = (("a", "INT NOT NULL"), ("a b", "STRING"), ("EXPR$0", "ROW<`x` INT>"))
     answer = Answer(path, "2026-01-05", "ab", types, "Calc(…)\n+- Scan(…)", result)

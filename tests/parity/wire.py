@@ -1,15 +1,18 @@
-"""A case's topics, records and consumer groups in Kafka: the recorder and the replay see the same wire."""
+"""A case's topics, records, consumer groups and schemas: the recorder and the replay see the same wire."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from case import Case, Look, Offsets, Record, Topic
+from case import Case, Look, Offsets, Record, Schemas, Topic, unfill
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from harness import registry
 from tidemill.broker import topics
 from tidemill.broker.records import Record as WireRecord
 
@@ -19,6 +22,38 @@ SECONDS = 30
 def names_of(case: Case, run: str) -> dict[str, str]:
     """The real names of a case's topics and groups, which nobody else has."""
     return {each.name: f"parity-{run}-{each.name}" for each in (*case.topics, *case.groups)}
+
+
+@dataclass(frozen=True)
+class World:
+    """Where a case runs: the values for a script's `${…}`, and its registry if it has one."""
+
+    values: Mapping[str, str]
+    registry: registry.SchemaRegistry | None
+
+    def schemas(self) -> Schemas | None:
+        """What the registry has, a subject's versions in their order."""
+        if self.registry is None:
+            return None
+        subjects = self.registry.subjects
+        return tuple(
+            (unfill(subject, self.values), self.registry.schemas[number])
+            for subject in sorted(subjects)
+            for number in subjects[subject]
+        )
+
+
+@contextmanager
+def world(bootstrap: str, case: Case, names: Mapping[str, str], run: str) -> Iterator[World]:
+    values = {**names, "BOOTSTRAP": bootstrap}
+    if case.registry is None:
+        yield World(values, None)
+        return
+    with registry.running() as found:
+        for subject, schema in case.registry:
+            found.register(subject, schema)
+        # Clients keep what they have learnt of a registry by its address, and a port may come again.
+        yield World({**values, "REGISTRY": f"{found.url}/{run}"}, found)
 
 
 def prepare(bootstrap: str, case: Case, names: Mapping[str, str]) -> None:

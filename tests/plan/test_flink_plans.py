@@ -180,9 +180,12 @@ def test_there_are_enough_statements() -> None:
 # --- the plans of parity cases ------------------------------------------------------------------
 
 
+SERVERS = {"BOOTSTRAP": "b:9092", "REGISTRY": "http://r:8081"}
+
+
 def difference_of_case(case: Case, recorded: str) -> str | None:
     names = {each.name: each.name for each in (*case.topics, *case.groups)}
-    ours = plan(fill(case.script, {**names, "BOOTSTRAP": "b:9092"}), Environment())
+    ours = plan(fill(case.script, {**names, **SERVERS}), Environment())
     # The types of what comes out are compared when the case is replayed.
     ours = dataclasses.replace(ours, columns=())
     return differences(Planned((), parse_plan(recorded)), ours, None)

@@ -3,8 +3,8 @@
     python tools/flink/install.py [PYTHON]
 
 In: nothing but the network. Out: Flink in TIDEMILL_FLINK_HOME (build/flink unless it is set) and the jars
-of flink.lock in the per-user cache. Law: what is there already is left alone. PYTHON is the one to make
-the environment with, for Flink's package is behind Python's newest versions.
+of flink.lock and registry.lock in the per-user cache. Law: what is there already is left alone. PYTHON is
+the one to make the environment with, for Flink's package is behind Python's newest versions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tidemill.broker.jars import fetch  # noqa: E402
 from tidemill.errors import TidemillError  # noqa: E402
 
 LOCK = HERE / "flink.lock"
+REGISTRY_LOCK = HERE / "registry.lock"
+"""In its place, for the formats of a schema registry: they carry an Avro of their own inside."""
 OLDEST, NEWEST = (3, 9), (3, 12)
 
 
@@ -104,7 +106,8 @@ def main() -> None:
     if found is None:
         install(home, sys.argv[1] if len(sys.argv) > 1 else sys.executable)
     try:
-        fetch(LOCK, lambda text: print(text, flush=True))
+        for lock in (LOCK, REGISTRY_LOCK):
+            fetch(lock, lambda text: print(text, flush=True))
     except TidemillError as problem:
         sys.exit(str(problem))
     print(f"Flink {FLINK} is ready in {home}")

@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import datetime
 import fnmatch
+import itertools
 import json
 import re
 import secrets
@@ -22,13 +23,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "parity"), str(HERE)]
+sys.path[:0] = [str(ROOT / part) for part in ("src", "tests/parity", "tests")] + [str(HERE)]
 
 import install  # noqa: E402
 import wire  # noqa: E402
@@ -86,13 +87,13 @@ class Unrecorded(Exception):
 class Oracle:
     """Flink, in a process of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, lock: Path = install.LOCK) -> None:
         self.log = home / "oracle.log"
         command = [
             install.flink_python(home),
             HERE / "oracle.py",
             find_java(),
-            *fetch(install.LOCK),
+            *fetch(lock),
         ]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -133,12 +134,14 @@ class Recorder:
 
     def record_case(self, case: Case) -> Answer:
         # Names that nobody else has; the values for a script's `${…}`.
-        names = wire.names_of(case, secrets.token_hex(4))
-        values = {**names, "BOOTSTRAP": self.bootstrap}
-        try:
-            types, plans, rows, error = self._run(case, values)
-        finally:
-            self.oracle.ask("stop")
+        run = secrets.token_hex(4)
+        names = wire.names_of(case, run)
+        with wire.world(self.bootstrap, case, names, run) as world:
+            values = world.values
+            try:
+                types, plans, rows, error = self._run(case, values)
+            finally:
+                self.oracle.ask("stop")
         looks = {look.what: look for look in case.looks}
         if error and "error" not in looks:
             raise Unrecorded("Flink failed: " + unfill(chain_text(error), values))
@@ -162,6 +165,7 @@ class Recorder:
                 for look in case.looks
                 if look.group
             },
+            registry=world.schemas() if "registry" in looks else None,
         )
         return Answer(
             case.answer_path,
@@ -380,28 +384,40 @@ def record(recorder: Recorder, item: Case | Sheet) -> str:
     return f"{said} ({refused} refused by Flink)" if refused else said
 
 
+def lock_of(item: Case | Sheet) -> Path:
+    """The jars that Flink needs for it."""
+    has_registry = isinstance(item, Case) and item.registry is not None
+    return install.REGISTRY_LOCK if has_registry else install.LOCK
+
+
 def record_all(items: list[Case | Sheet]) -> int:
     home = install.installed_home()
     failed = 0
     with tempfile.TemporaryDirectory() as place:
-        oracle = Oracle(home)
+        broker = start(Path(place), port=0)
         try:
-            broker = start(Path(place), port=0)
-            try:
-                recorder = Recorder(broker.bootstrap, oracle)
-                for item in items:
-                    begun = time.monotonic()
-                    try:
-                        said = record(recorder, item)
-                    except (Unrecorded, TidemillError) as problem:
-                        failed += 1
-                        said = f"FAILED {problem}"
-                    seconds = time.monotonic() - begun
-                    print(f"{item.name}: {said} [{seconds:.1f} s]", flush=True)
-            finally:
-                broker.stop()
+            for lock, chosen in itertools.groupby(sorted(items, key=lock_of), key=lock_of):
+                oracle = Oracle(home, lock)
+                try:
+                    failed += record_each(Recorder(broker.bootstrap, oracle), chosen)
+                finally:
+                    oracle.close()
         finally:
-            oracle.close()
+            broker.stop()
+    return failed
+
+
+def record_each(recorder: Recorder, items: Iterable[Case | Sheet]) -> int:
+    failed = 0
+    for item in items:
+        begun = time.monotonic()
+        try:
+            said = record(recorder, item)
+        except (Unrecorded, TidemillError) as problem:
+            failed += 1
+            said = f"FAILED {problem}"
+        seconds = time.monotonic() - begun
+        print(f"{item.name}: {said} [{seconds:.1f} s]", flush=True)
     return failed
 
 

@@ -82,8 +82,9 @@ class Encode:
         import pyarrow as pa
 
         with reported(self.table):
-            value_encoder = self.value.encoder()
+            # In Flink's order: a schema registry numbers what they register.
             key_encoder = self.key.encoder() if self.key else None
+            value_encoder = self.value.encoder()
         names = [*(["key"] if self.key else []), "value", *self.kept]
         for batch in map(self.enforce, batches):
             columns = []
