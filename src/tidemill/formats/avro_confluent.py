@@ -48,25 +48,29 @@ class TableSchema:
     record: schemas.Schema
     text: str
     before: bytes = b""
-    """What stands before a record: a given schema may be a union of null and the record."""
+    """What stands before a record: the schema may be a union of null and the record."""
 
 
 def table_schema(
-    format_: str, fields: Sequence[t.Field], options: Mapping[str, object]
+    format_: str, fields: Sequence[t.Field], options: Mapping[str, object], nullable: bool = False
 ) -> TableSchema:
+    """`nullable`: whether the schema that is made of the columns lets the record be null."""
     given = options.get("schema")
     if given is None:
         # There is no other mapping of timestamps here than Flink's legacy one.
-        text = schemas.text_of(schemas.schema_of(fields, legacy=True))
-        return TableSchema(schemas.parse(text), text)
-    try:
-        schema = schemas.given(format_, str(given), fields)
-    except schemas.BadSchema as bad:
-        raise job_error("FMT-010", str(bad), bad.hint) from None
+        made = schemas.schema_of(fields, legacy=True)
+        text = schemas.text_of(["null", made] if nullable else made)
+        schema = schemas.parse(text)
+    else:
+        text = str(given)
+        try:
+            schema = schemas.given(format_, text, fields)
+        except schemas.BadSchema as bad:
+            raise job_error("FMT-010", str(bad), bad.hint) from None
     if isinstance(schema, schemas.Union):
         place = next(i for i, b in enumerate(schema.branches) if b.kind == "record")
-        return TableSchema(schema.branches[place], str(given), bytes([2 * place]))
-    return TableSchema(schema, str(given))
+        return TableSchema(schema.branches[place], text, bytes([2 * place]))
+    return TableSchema(schema, text)
 
 
 class NumberedReaders:

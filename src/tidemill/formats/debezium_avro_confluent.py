@@ -55,7 +55,7 @@ class DebeziumAvroDecoder(Remade):
         envelope = debezium_fields(fields)
         self._places = [[f.name for f in fields].index(name) for name in wanted]
         self._rows = avro.Rows(envelope, None)
-        schema = table_schema(NAME, envelope, options)
+        schema = table_schema(NAME, envelope, options, nullable=True)
         self._readers = NumberedReaders(schema.record, envelope, self._rows.names, options)
 
     def decode(self, values: Any) -> Decoded:
@@ -133,7 +133,8 @@ class DebeziumAvroEncoder(Remade):
         self._made_of = (fields, options)
         envelope = debezium_fields(fields)
         self._arrows = [arrow_field(f) for f in fields]
-        self._writer = NumberedWriter(table_schema(NAME, envelope, options), envelope, options)
+        schema = table_schema(NAME, envelope, options, nullable=True)
+        self._writer = NumberedWriter(schema, envelope, options)
 
     def encode(self, columns: Sequence[Any], kinds: Any = None) -> Any:
         """An update is a delete and an insert, as in Flink: its two rows come by themselves."""
