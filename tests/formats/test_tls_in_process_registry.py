@@ -107,6 +107,7 @@ def test_a_registry_that_nobody_vouches_for_is_refused(server: Identity, client:
             assert found.code == "FMT-007"
             assert f"cannot be reached: {registry.url}: " in found.message
             assert "certificate verify failed" in found.message
+            assert "'ssl.truststore.location'" in (found.hint or "")
 
 
 def test_a_certificate_for_another_host_is_refused(server: Identity) -> None:

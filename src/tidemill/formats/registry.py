@@ -114,11 +114,17 @@ class Registry:
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> _Answer:
         failures = []
+        hint = "check the option 'url', and that the registry is up"
         for url in self.urls:
             try:
                 answer = self._ask_one(url + path, body)
             except (OSError, http.client.HTTPException) as error:
                 reason = error.reason if isinstance(error, urllib.error.URLError) else error
+                if isinstance(reason, ssl.SSLCertVerificationError):
+                    hint = (
+                        "the registry's certificate must be for the host in 'url', and signed by one that"
+                        " 'ssl.truststore.location' holds"
+                    )
                 failures.append(f"{url}: {reason}")
                 continue
             if answer.status < 500:
@@ -127,7 +133,7 @@ class Registry:
         raise job_error(
             "FMT-007",
             f"the schema registry cannot be reached: {'; '.join(failures)}",
-            "check the option 'url', and that the registry is up",
+            hint,
         )
 
     def _ask_one(self, url: str, body: Mapping[str, Any] | None) -> _Answer:
