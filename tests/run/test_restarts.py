@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
 
-from tidemill.spark.restarts import Recovery, Restarts
+from tidemill.spark.restarts import Recovery, Restarts, answers, host_and_port, silence
 
 
 @dataclass
@@ -115,3 +116,36 @@ def test_flinks_strategies_are_understood(settings: dict[str, object], expected:
 def test_the_delay_doubles_up_to_its_limit() -> None:
     restarts = Restarts(delay=timedelta(seconds=1), most_delay=timedelta(seconds=6))
     assert [restarts.wait(n) for n in range(5)] == [1, 2, 4, 6, 6]
+
+
+# -- knocking --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("broker:9092", ("broker", 9092)),
+        ("PLAINTEXT://broker:9092", ("broker", 9092)),
+        ("[::1]:9092", ("::1", 9092)),
+        ("SASL_SSL://[fe80::1%eth0]:9092", ("fe80::1%eth0", 9092)),
+    ],
+)
+def test_addresses_are_those_of_the_java_client(address: str, expected: tuple[str, int]) -> None:
+    assert host_and_port(address) == expected
+
+
+@pytest.mark.parametrize(
+    "form", ["127.0.0.1:{}", "PLAINTEXT://127.0.0.1:{}", "nowhere, 127.0.0.1:{}"]
+)
+def test_whoever_listens_answers(form: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert answers(form.format(listening.getsockname()[1]))
+
+
+def test_silence_has_a_reason_for_every_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    assert silence(f"broker, 127.0.0.1:{port}", 1) == [
+        "broker: not of the form HOST:PORT",
+        f"127.0.0.1:{port}: Connection refused",
+    ]

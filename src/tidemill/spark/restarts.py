@@ -6,6 +6,7 @@ Out: when to try again, or that it is over. Law: only what passes by itself is t
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from datetime import timedelta
 DEFAULT_PATIENCE = timedelta(minutes=10)
 _KNOCK_SECONDS = 2.0
 _SAY_SECONDS = 60.0
+# The Java client's own (Utils.HOST_PORT_PATTERN): a protocol in front and brackets of IPv6 are no part of the host.
+_ADDRESS = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 # A job that fails so often while its broker answers has another trouble than the broker.
 _ATTEMPTS_BESIDE_BROKER = 3
 
@@ -142,11 +145,25 @@ class Recovery:
 
 def answers(servers: str) -> bool:
     """Whether anybody listens at one of the addresses."""
-    for address in servers.split(","):
-        host, _, port = address.strip().rpartition(":")
+    return not silence(servers, _KNOCK_SECONDS)
+
+
+def silence(servers: str, seconds: float) -> list[str]:
+    """Why nobody answers at any of the addresses of `bootstrap.servers`; nothing, if somebody does."""
+    reasons = []
+    for address in map(str.strip, servers.split(",")):
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS):
-                return True
-        except (OSError, ValueError):
-            continue
-    return False
+            with socket.create_connection(host_and_port(address), seconds):
+                return []
+        except (ValueError, OverflowError):
+            reasons.append(f"{address}: not of the form HOST:PORT")
+        except OSError as error:
+            reasons.append(f"{address}: {error.strerror or error}")
+    return reasons
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise ValueError(address)
+    return found[1], int(found[2])
