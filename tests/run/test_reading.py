@@ -297,6 +297,7 @@ def test_an_idle_job_outlives_one_outage_after_another_until_it_is_stopped(
     try:
         with Session(world.spark, restart_for=timedelta(minutes=5)) as session:
             (job,) = running(session, script)
+            wait_for(lambda: bool(job.reports()), job)
             own.stop()
             wait_for(lambda: job.recovery.is_waiting, job)
             own = start(tmp_path / "broker", port=own.port)
