@@ -11,7 +11,6 @@ In: SQL text. Out: running jobs, or DataFrames. Spark starts with the first stat
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -269,19 +268,13 @@ _KNOCK_SECONDS = 5.0
 
 def _knock(table: Table, servers: str) -> None:
     """Fail at once if nobody listens at any of the addresses; whether it is a Kafka, the client finds out."""
-    reasons = []
-    for address in servers.split(","):
-        host, _, port = address.strip().rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS):
-                return
-        except ValueError:
-            reasons.append(f"{address.strip()}: not of the form HOST:PORT")
-        except OSError as error:
-            reasons.append(f"{address.strip()}: {error.strerror or error}")
-    raise job_error(
-        "RUN-001",
-        f"no broker of table '{table.name}' can be reached ({'; '.join(reasons)})",
-        "check 'properties.bootstrap.servers'; 'tidemill run --local' brings a broker of its own",
-        table.span,
-    )
+    from tidemill.spark.restarts import silence
+
+    reasons = silence(servers, _KNOCK_SECONDS)
+    if reasons:
+        raise job_error(
+            "RUN-001",
+            f"no broker of table '{table.name}' can be reached ({'; '.join(reasons)})",
+            "check 'properties.bootstrap.servers'; 'tidemill run --local' brings a broker of its own",
+            table.span,
+        )

@@ -8,12 +8,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from command import Command
 
 from harness.kafka import consume, fold, produce
-from tidemill.broker import Broker, topics
+from tidemill.broker import Broker, start, topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -165,6 +166,29 @@ def test_a_failing_job_is_exit_code_3_and_says_where(
     assert f"topic '{source}', partition 0, offset 1" in done.stderr()
     assert "failed: job/select" in done.stderr()
     assert "Traceback" not in done.stderr()
+
+
+def test_a_job_waits_for_its_broker_as_long_as_it_is_told_and_can_be_stopped(
+    tidemill: Command, tmp_path: Path, topic_name: Callable[..., str]
+) -> None:
+    own, source = start(tmp_path / "broker", port=0), topic_name("in")
+    try:
+        topics.create(own.bootstrap, source, 1, {})
+        script = tidemill.script(f"""
+        CREATE TABLE src (id INT) WITH ('connector' = 'kafka', 'topic' = '{source}', 'format' = 'json',
+          'properties.bootstrap.servers' = 'PLAINTEXT://{own.bootstrap}', 'scan.startup.mode' = 'earliest-offset',
+          'properties.default.api.timeout.ms' = '4000', 'properties.request.timeout.ms' = '2000');
+        SELECT id FROM src;
+        """)
+        running = tidemill.start("run", script, "--restart-for", "100 s")
+        running.until("ready")
+    finally:
+        own.stop()
+    running.until("it will be started again from its checkpoint")
+    running.until("the job waits for it, at most 9[0-9] s more")
+    os.killpg(running.process.pid, signal.SIGINT)
+    assert running.wait(30) == 0, running.stderr()
+    assert "stopped: job/select" in running.stderr()
 
 
 def test_local_brings_its_own_broker_and_says_how_to_look(tidemill: Command) -> None:

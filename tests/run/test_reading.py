@@ -318,3 +318,33 @@ def test_a_broker_that_goes_away_under_load_and_comes_back(
         assert len(rows) == 15_000
     assert any("it will be started again from its checkpoint" in line for line in said)
     assert any(line.endswith("started again") for line in said)
+
+
+def test_an_idle_job_outlives_one_outage_after_another_until_it_is_stopped(
+    world: World, tmp_path: Path
+) -> None:
+    own = start(tmp_path / "broker", port=0)
+    world = World(own, world.spark, world.topic, world.checkpoint)
+    source = world.create()
+    script = f"""
+    CREATE TABLE src (id INT) {world.kafka(source, **HASTY)};
+    CREATE TABLE dst (id INT) WITH ('connector' = 'blackhole');
+    INSERT INTO dst SELECT id FROM src;
+    """
+    try:
+        with Session(world.spark, restart_for=timedelta(minutes=5)) as session:
+            (job,) = running(session, script)
+            wait_for(lambda: bool(job.reports()), job)
+            own.stop()
+            wait_for(lambda: job.recovery.is_waiting, job)
+            own = start(tmp_path / "broker", port=own.port)
+            wait_for(lambda: job.query.isActive and job.reports(), job)
+            # The second comes when the patience of the first is long over.
+            job.recovery.clock = lambda: time.monotonic() + 3600
+            own.stop()
+            wait_for(lambda: job.recovery.is_waiting, job)
+            job.stop()
+            assert job.wait(timeout=5)
+            assert job.failure() is None
+    finally:
+        own.stop()

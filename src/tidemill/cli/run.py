@@ -72,7 +72,7 @@ class _Duration(click.ParamType[timedelta]):
     "--restart-for",
     type=_Duration(),
     metavar="DURATION",
-    help="Wait so long for a broker that goes away; default: 10 min.",
+    help="Wait so long for a broker that goes away; default: as the settings say, else 10 min.",
 )
 @click.option("--local", is_flag=True, help="Use the embedded broker for every Kafka table.")
 @click.option(

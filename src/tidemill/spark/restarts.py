@@ -6,6 +6,7 @@ Out: when to try again, or that it is over. Law: only what passes by itself is t
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +16,16 @@ from datetime import timedelta
 DEFAULT_PATIENCE = timedelta(minutes=10)
 _KNOCK_SECONDS = 2.0
 _SAY_SECONDS = 60.0
-# A job that fails so often while its broker answers has another trouble than the broker.
-_ATTEMPTS_BESIDE_BROKER = 3
+# The Java client's own (Utils.HOST_PORT_PATTERN): a protocol in front and brackets of IPv6 are no part of the host.
+_ADDRESS = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 
 
 @dataclass(frozen=True)
 class Restarts:
     """How a job is started again."""
 
-    patience: timedelta = DEFAULT_PATIENCE
-    """For how long after the last batch; zero: never."""
+    patience: timedelta | None = DEFAULT_PATIENCE
+    """For how long after its work was broken off; zero: never; None: without end."""
     attempts: int | None = None
     """How often at most; None: as often as there is time for."""
     delay: timedelta = timedelta(seconds=1)
@@ -33,7 +34,7 @@ class Restarts:
 
     @classmethod
     def of(cls, settings: Mapping[str, object], patience: timedelta | None) -> Restarts:
-        """Flink's settings; a patience that somebody has given beats what they say of attempts."""
+        """Flink's settings, which know no patience; one that somebody has given beats what they say of attempts."""
         kind = str(settings.get("restart-strategy.type") or "").lower()
         chosen = cls()
         if kind in ("none", "off", "disable"):
@@ -44,6 +45,7 @@ class Restarts:
             )
             chosen = replace(
                 chosen,
+                patience=None,
                 attempts=attempts if isinstance(attempts, int) else _ATTEMPTS.get(kind),
                 delay=delay if isinstance(delay, timedelta) else chosen.delay,
             )
@@ -88,65 +90,83 @@ class Recovery:
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     answers: Callable[[str], bool] = field(default=lambda servers: answers(servers))
-    _since: float = 0.0
-    _batch: int | None = None
+    _since: float | None = None
     _tries: int = 0
-    _beside: int = 0
     _due: float | None = None
-    _said: float | None = None
+    _said: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_waiting(self) -> bool:
         return self._due is not None
 
-    def fail(self, batch: int) -> bool:
-        """The job has failed after `batch`, in a way that may pass. Whether it is to be tried again."""
+    def fail(self, has_worked: bool) -> bool:
+        """The job has failed, in a way that may pass. Whether it is to be tried again.
+
+        `has_worked`: since it was started it has done a batch, or asked its sources and found nothing to do. Then what
+        was before is over, and this is another outage.
+        """
         now = self.clock()
-        if self._batch is None or batch > self._batch:
-            self._since, self._tries, self._beside, self._said = now, 0, 0, None
-            self._batch = batch
-        if all(map(self.answers, self.servers)):
-            self._beside += 1
-        return self._plan(now)
+        if self._since is None or has_worked:
+            self._since, self._tries = now, 0
+            self._said.clear()
+        return self._plan(now, self._since)
 
     def is_due(self) -> bool:
         """Whether to start the job now. Asks the brokers when it is time to, and gives up when it is too late."""
         now = self.clock()
-        if self._due is None or now < self._due:
+        if self._since is None or self._due is None or now < self._due:
             return False
         absent = [s for s in self.servers if not self.answers(s)]
         if not absent:
             self._due = None
             self._tries += 1
             return True
-        if self._said is None or now - self._said >= _SAY_SECONDS:
-            self._said = now
+        waiting = f"no broker answers at {', '.join(absent)}; the job waits for it"
+        if self.restarts.patience is not None:
             left = self._since + self.restarts.patience.total_seconds() - now
-            self.say(
-                f"no broker answers at {', '.join(absent)}; the job waits for it, at most {left:.0f} s more"
-            )
+            waiting += f", at most {left:.0f} s more"
+        self.tell("absent", waiting)
         self._tries += 1
-        self._plan(now)
+        self._plan(now, self._since)
         return False
 
-    def _plan(self, now: float) -> bool:
-        limit = self.restarts.attempts
-        is_over = (
-            now - self._since >= self.restarts.patience.total_seconds()
-            or (limit is not None and self._tries >= limit)
-            or self._beside >= _ATTEMPTS_BESIDE_BROKER
-        )
+    def tell(self, matter: str, text: str) -> None:
+        """Say it, unless something was said of the same matter in this outage within the last minute."""
+        now = self.clock()
+        said = self._said.get(matter)
+        if said is None or now - said >= _SAY_SECONDS:
+            self._said[matter] = now
+            self.say(text)
+
+    def _plan(self, now: float, since: float) -> bool:
+        patience, limit = self.restarts.patience, self.restarts.attempts
+        is_late = patience is not None and now - since >= patience.total_seconds()
+        is_over = is_late or (limit is not None and self._tries >= limit)
         self._due = None if is_over else now + self.restarts.wait(self._tries)
         return not is_over
 
 
 def answers(servers: str) -> bool:
     """Whether anybody listens at one of the addresses."""
-    for address in servers.split(","):
-        host, _, port = address.strip().rpartition(":")
+    return not silence(servers, _KNOCK_SECONDS)
+
+
+def silence(servers: str, seconds: float) -> list[str]:
+    """Why nobody answers at any of the addresses of `bootstrap.servers`; nothing, if somebody does."""
+    reasons = []
+    for address in map(str.strip, servers.split(",")):
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS):
-                return True
-        except (OSError, ValueError):
-            continue
-    return False
+            with socket.create_connection(host_and_port(address), seconds):
+                return []
+        except (ValueError, OverflowError):
+            reasons.append(f"{address}: not of the form HOST:PORT")
+        except OSError as error:
+            reasons.append(f"{address}: {error.strerror or error}")
+    return reasons
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise ValueError(address)
+    return found[1], int(found[2])

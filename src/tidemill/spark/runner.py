@@ -108,7 +108,7 @@ class RunningJob:
         if self.query.isActive:
             return True
         self._recover()
-        lives = bool(self.query.isActive) or self.recovery.is_waiting
+        lives = bool(self.query.isActive) or (self.recovery.is_waiting and not self._is_stopped)
         if not lives:
             printers(self.spark).remove(self.id)
         return lives
@@ -121,23 +121,28 @@ class RunningJob:
         if self._failed_run != self.query.runId:
             self._failed_run = self.query.runId
             text = str(error)
-            if not is_passing(text) or not self.recovery.fail(self._last_batch()):
+            # Spark reports what a trigger has done when it is over; one that finds nothing to do reports, too.
+            if not is_passing(text) or not self.recovery.fail(bool(self.query.recentProgress)):
                 return
-            known = diagnose(text, self.name)
-            why = known.diagnostics[0].message if known else _first_line(text)
-            self._said.append(f"{self.name}: {why}; it will be started again from its checkpoint")
+            self._tell_failure(text)
         if self.recovery.is_due():
             try:
                 self.query = self.begin()
             except Exception as failed:
                 text = str(failed)
-                if is_passing(text) and self.recovery.fail(self._last_batch()):
-                    return
-                raise diagnose(text, self.name, self.job.span) or failed from None
-            self._said.append(f"{self.name}: started again")
+                if not is_passing(text):
+                    raise diagnose(text, self.name, self.job.span) or failed from None
+                if self.recovery.fail(has_worked=False):
+                    self._tell_failure(text)
+                return
+            self.recovery.tell("started", f"{self.name}: started again")
 
-    def _last_batch(self) -> int:
-        return max((int(r["batchId"]) for r in self.reports()), default=-1)
+    def _tell_failure(self, text: str) -> None:
+        known = diagnose(text, self.name)
+        why = known.diagnostics[0].message if known else _first_line(text)
+        self.recovery.tell(
+            "failed", f"{self.name}: {why}; it will be started again from its checkpoint"
+        )
 
     def notices(self) -> list[str]:
         """What there is to tell the user since the last call."""
@@ -153,9 +158,10 @@ class RunningJob:
         return dict(self.dropped.value)
 
     def failure(self) -> JobError | None:
-        """Why the query ended, if it did not end well."""
+        """Why the job ended, if it did not end well."""
         error = self.query.exception()
-        if error is None:
+        if error is None or (self._is_stopped and self.recovery.is_waiting):
+            # One that waited for its broker ended because it was stopped.
             return None
         text = str(error)
         known = diagnose(text, self.name, self.job.span)

@@ -147,7 +147,7 @@ _HONOURED = (
     Setting(
         "restart-strategy.type",
         one_of("none", "off", "disable", "fixed-delay", "failure-rate", "exponential-delay"),
-        "How a job is started again when its broker was away; without it, for 10 minutes.",
+        "How a job is started again when its broker was away; without it, for 10 minutes. `--restart-for` beats it.",
         Status.HONOURED,
         aliases=("restart-strategy",),
     ),
@@ -166,7 +166,7 @@ _HONOURED = (
     Setting(
         "restart-strategy.failure-rate.max-failures-per-interval",
         at_least(1, INTEGER),
-        "How often `failure-rate` tries after a batch; 1 without it.",
+        "How often `failure-rate` tries after the job has worked; 1 without it.",
         Status.HONOURED,
     ),
     Setting(

@@ -2,6 +2,7 @@ package io.tidemill;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.net.UnknownHostException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.kafka.common.errors.RetriableException;
@@ -42,7 +43,7 @@ public final class Fault extends RuntimeException {
     return code;
   }
 
-  /** Whether it may be over when the job is started again: a broker that is away comes back. */
+  /** Whether it may be over when the job is started again: a broker that is away comes back, or its name does. */
   private static boolean isPassing(String code, Throwable cause) {
     if (code.equals(FETCH_TIMEOUT)) {
       return true;
@@ -51,7 +52,7 @@ public final class Fault extends RuntimeException {
       return false;
     }
     Throwable at = cause;
-    while (at != null && !(at instanceof RetriableException)) {
+    while (at != null && !(at instanceof RetriableException || at instanceof UnknownHostException)) {
       at = at.getCause();
     }
     return at != null;

@@ -2,6 +2,7 @@ package io.tidemill.kafka;
 
 import io.tidemill.Fault;
 import io.tidemill.Notices;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.Map;
@@ -251,10 +252,12 @@ final class Clients {
       }
       String said = String.valueOf(root.getMessage());
       if (said.contains("bootstrap.servers")) {
+        boolean isUnknown = said.startsWith("No resolvable") || said.startsWith("Unknown host");
         throw new Fault(
             Fault.BROKER_UNREACHABLE,
             "no broker can be reached at " + servers + ": the name is not known, or not an address",
-            "correct properties.bootstrap.servers: host:port, several separated by commas");
+            "correct properties.bootstrap.servers: host:port, several separated by commas",
+            isUnknown ? new UnknownHostException(servers) : null);
       }
       Matcher named = CONFIGURATION.matcher(said);
       throw new Fault(
