@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from pathlib import Path
 
@@ -105,6 +106,33 @@ def test_the_number_of_writers_may_change_between_batches_and_not_within_one(wor
     assert refused.value.diagnostics[0].code == "RUN-033"
     world.run(script(2), keep=True)
     assert sorted(row["id"] for row in world.values(copied)) == list(range(12))
+
+
+def test_a_batch_that_runs_again_draws_the_same_random_values(world: World) -> None:
+    """At least once a batch that runs again is written again, and can be compared."""
+    source, drawn = world.create(partitions=2), world.create(hint="drawn")
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        "CREATE TABLE drawn (id INT, a DOUBLE, b DOUBLE, c DOUBLE, d INT, e STRING, f STRING)"
+        f"{world.kafka(drawn, sink_parallelism='2')};"
+        "INSERT INTO drawn SELECT id, RAND(), RAND(), RAND(7), RAND_INTEGER(1000000000), UUID(), UUID()"
+        " FROM orders WHERE RAND() < 0.7"
+    )
+    for batch in (range(1000), range(1000, 2000)):
+        halves = [{"value": json.dumps(o), "partition": i % 2} for i, o in enumerate(orders(batch))]
+        world.produce(source, *halves)
+        world.run(script, keep=True)
+        forget_last_commit(world)
+        world.run(script, keep=True)
+    rows = [tuple(row.values()) for row in world.values(drawn)]
+    assert set(Counter(rows).values()) == {2}
+    assert 1300 < len(set(rows)) < 1500
+    numbers = [value for row in set(rows) for value in row[1:4]]
+    assert len(set(numbers)) == len(numbers)
+    assert 0 <= min(numbers) < 0.01 and 0.99 < max(numbers) < 1
+    texts = [value for row in set(rows) for value in row[5:]]
+    assert len(set(texts)) == len(texts)
+    assert {str(uuid.UUID(text)) == text and uuid.UUID(text).version for text in texts} == {4}
 
 
 # -- writers and partitions --------------------------------------------------------------------

@@ -3,17 +3,19 @@ stream is not insert-only, `_kind`. Law: a node that does not read the kind pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.plan import nodes
+from tidemill.plan.expressions import Expr
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
-from tidemill.spark.expressions import column_name, to_sql
+from tidemill.spark.expressions import column_name, placed, to_sql
 from tidemill.spark.operators import group_aggregate
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
@@ -73,6 +75,11 @@ class Lowering:
     """The Kafka tables of the job; they are the same for all its roots."""
     exactly_once: str | None = None
     """The job's id, if it writes exactly once."""
+    _places: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
+
+    def _sql(self, expr: Expr) -> str:
+        return to_sql(placed(expr, self._places))
 
     def lower(self, node: nodes.Node) -> DataFrame:
         match node:
@@ -82,7 +89,8 @@ class Lowering:
                 return self._values(node)
             case nodes.Project():
                 expressions = [
-                    f.expr(to_sql(e)).alias(column_name(i)) for i, e in enumerate(node.expressions)
+                    f.expr(self._sql(e)).alias(column_name(i))
+                    for i, e in enumerate(node.expressions)
                 ]
                 below = self.lower(node.input)
                 kind = [KIND_COLUMN] if KIND_COLUMN in below.columns else []
@@ -90,7 +98,7 @@ class Lowering:
             case nodes.WatermarkAssigner():
                 return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
-                return self.lower(node.input).where(to_sql(node.condition))
+                return self.lower(node.input).where(self._sql(node.condition))
             case nodes.DropUpdateBefore():
                 kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
                 return self.lower(node.input).where(kept)
@@ -124,7 +132,7 @@ class Lowering:
         columns = []
         for i, column in enumerate(node.fields):
             ddl = spark_ddl(column.type)
-            values = ", ".join(f"CAST({to_sql(row[i])} AS {ddl})" for row in node.rows)
+            values = ", ".join(f"CAST({self._sql(row[i])} AS {ddl})" for row in node.rows)
             picked = f"get(array({values}), CAST(id AS INT))" if values else f"CAST(NULL AS {ddl})"
             columns.append(f.expr(picked).alias(column_name(i)))
         return ids.select(*columns) if columns else ids
