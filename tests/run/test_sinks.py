@@ -108,6 +108,53 @@ def test_the_number_of_writers_may_change_between_batches_and_not_within_one(wor
     assert sorted(row["id"] for row in world.values(copied)) == list(range(12))
 
 
+def test_a_set_finishes_its_batch_with_the_parallelism_that_began_it(world: World) -> None:
+    placed = [{"value": json.dumps(o), "partition": o["id"] % 3} for o in orders(range(30))]  # type: ignore[operator]
+    source = world.create(*placed, partitions=3)
+    odd, even = world.create(hint="odd"), world.create(hint="even")
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        f"CREATE TABLE odd (id INT) {world.kafka(odd, **ONCE)};"
+        f"CREATE TABLE even (id INT) {world.kafka(even, **ONCE)};"
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO odd SELECT id FROM orders WHERE id % 2 = 1;"
+        " INSERT INTO even SELECT id FROM orders WHERE id % 2 = 0; END;"
+    )
+    world.run(script, keep=True, parallelism_default="3")
+    forget_last_commit(world)
+    world.produce(source, *orders(range(30, 40)))
+    world.run(script, keep=True, parallelism_default="2")
+    assert sorted(row["id"] for row in world.values(odd)) == list(range(1, 40, 2))
+    assert sorted(row["id"] for row in world.values(even)) == list(range(0, 40, 2))
+    facts = json.loads((job_directory(world) / "tidemill.json").read_text())
+    assert facts["parallelism"] == 3
+    world.produce(source, *orders(range(40, 50)))
+    world.run(script, keep=True, parallelism_default="2")
+    facts = json.loads((job_directory(world) / "tidemill.json").read_text())
+    assert facts["parallelism"] == 2
+    assert sorted(row["id"] for row in world.values(odd)) == list(range(1, 50, 2))
+
+
+def test_the_prefix_may_change_between_batches_and_not_within_one(world: World) -> None:
+    source, copied = world.create(*orders(range(4))), world.create(hint="copy")
+
+    def script(prefix: str) -> str:
+        own = f"{copied}-{prefix}"
+        sink = world.kafka(copied, **ONCE, sink_transactional__id__prefix=own)
+        return f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders"
+
+    world.run(script("a"), keep=True)
+    world.produce(source, *orders(range(4, 8)))
+    world.run(script("b"), keep=True)
+    forget_last_commit(world)
+    with pytest.raises(JobError) as refused:
+        world.run(script("c"), keep=True)
+    assert refused.value.diagnostics[0].code == "RUN-033"
+    assert "'sink.transactional-id-prefix' has changed" in str(refused.value)
+    world.run(script("b"), keep=True)
+    assert sorted(row["id"] for row in world.values(copied)) == list(range(8))
+
+
 def test_a_batch_that_runs_again_draws_the_same_random_values(world: World) -> None:
     """At least once a batch that runs again is written again, and can be compared."""
     source, drawn = world.create(partitions=2), world.create(hint="drawn")
