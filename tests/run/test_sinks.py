@@ -260,6 +260,21 @@ def test_changes_wait_for_the_interval(world: World, interval: str, at_least: in
     assert written == sorted(set(written)) and written[-1] == 19_999
 
 
+def test_changes_that_are_too_large_to_hold_do_not_wait(world: World) -> None:
+    """45 keys, each twice, of which 32 MB are less than all."""
+    changes = [{"id": i % 45, "customer": str(i)} for i in range(90)]
+    source, latest = world.create(*changes), world.create(hint="latest")
+    options = {"sink_buffer__flush_max__rows": "1000", "sink_buffer__flush_interval": "1 h"}
+    world.run(
+        f"{ORDERS}{world.kafka(source)};"
+        "CREATE TABLE latest (id INT, customer STRING, padding STRING, PRIMARY KEY (id) NOT ENFORCED)"
+        f"{world.upsert(latest, **options)};"
+        "INSERT INTO latest SELECT id, customer, REPEAT('x', 900000) FROM orders"
+    )
+    assert len(world.values(latest)) > 45
+    assert sorted(int(v["customer"]) for v in world.table(latest).values()) == list(range(45, 90))
+
+
 # -- topics that are not there -----------------------------------------------------------------
 
 

@@ -6,8 +6,8 @@ import java.util.Map;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
- * Of the changes of a key only the last is passed on, as long as it takes to hold so many keys or so
- * much time, and before the task commits at the latest.
+ * Of the changes of a key only the last is passed on, as long as it takes to hold so many keys, so
+ * many bytes or so much time, and before the task commits at the latest.
  */
 final class ReducingLane implements Lane {
   private record Key(String topic, ByteBuffer bytes) {}
@@ -15,6 +15,7 @@ final class ReducingLane implements Lane {
   private final Lane next;
   private final SinkSpec.Buffer buffer;
   private final Map<Key, ProducerRecord<byte[], byte[]>> held = new LinkedHashMap<>();
+  private long heldBytes;
   private long since;
 
   ReducingLane(Lane next, SinkSpec.Buffer buffer) {
@@ -33,9 +34,11 @@ final class ReducingLane implements Lane {
     }
     Key key = new Key(record.topic(), ByteBuffer.wrap(record.key()));
     // Removed first, so that records leave in the order of their last changes.
-    held.remove(key);
+    ProducerRecord<byte[], byte[]> before = held.remove(key);
     held.put(key, record);
+    heldBytes += Lane.size(record) - (before == null ? 0 : Lane.size(before));
     if (held.size() >= buffer.maxRows()
+        || heldBytes > MOST_HELD
         || System.nanoTime() - since >= buffer.intervalMs() * 1_000_000) {
       flush();
     }
@@ -60,5 +63,6 @@ final class ReducingLane implements Lane {
   private void flush() {
     held.values().forEach(next::send);
     held.clear();
+    heldBytes = 0;
   }
 }
