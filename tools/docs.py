@@ -425,6 +425,7 @@ _KERNEL = {
     "FETCH_TIMEOUT": "records that must be there could not be fetched in time",
     "SEND_FAILED": "a record could not be written",
     "FENCED": "another job has taken over the transactional ids of an exactly-once table",
+    "TRANSACTION_TOO_LONG": "a transaction of an exactly-once table was open for longer than the broker allows",
     "OLD_CHECKPOINT": "an exactly-once table holds batches that the checkpoint does not know of",
     "ACCESS_DENIED": "the broker refused: authentication or rights",
     "CLIENT_PROPERTY": "the Kafka client does not accept one of 'properties.*'",

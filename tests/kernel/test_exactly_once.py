@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from kernel_jobs import Job, JobFailed, Topic, finish
 
 from harness.kafka import consume
@@ -46,7 +49,8 @@ def sink(job: str, *topics: Topic, prefix: str = "p", **properties: str) -> str:
 def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
     """Starts a query that writes 0, 1, 2 … from two tasks, up to `count` or without end.
 
-    `breaks_at` is a task that fails when most of its rows are through.
+    `breaks_at` is a task that fails when most of its rows are through; `sleeps` is for how many seconds one of them
+    stops before its last row; `in_headers` puts what makes a record large into a header.
     """
     from pyspark.sql import functions as F
 
@@ -60,18 +64,29 @@ def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
         sinks: int = 1,
         breaks_at: int | None = None,
         per_batch: int = 300,
+        sleeps: int = 0,
+        in_headers: bool = False,
     ) -> Job:
         datagen = {"rowsPerSecond": 100_000 if count else 200, "maxRowsPerBatch": per_batch}
         if count:
             datagen["numberOfRows"] = count
         frame = spark.readStream.format("tidemill-datagen").option("spec", json.dumps(datagen))
-        text = F.rpad(F.col("id").cast("string"), max(size, 20), " ").cast("binary")
+        number = F.col("id").cast("string")
+        text = F.rpad(number, 20 if in_headers else max(size, 20), " ").cast("binary")
+        if sleeps:
+            nap = f"reflect('java.lang.Thread', 'sleep', {sleeps * 1000}L)"
+            text = F.when(F.expr(f"id = {count} - 1 AND {nap} IS NULL"), None).otherwise(text)
         broken = F.expr(
             f"IF(id > 700 AND spark_partition_id() = {-1 if breaks_at is None else breaks_at},"
             " raise_error('broken on purpose'), NULL)"
         )
         frame = frame.load().repartition(2, "id")
-        frame = frame.select(F.coalesce(broken.cast("binary"), text).alias("value"))
+        columns = [F.coalesce(broken.cast("binary"), text).alias("value")]
+        if in_headers:
+            columns.append(
+                F.create_map(F.lit("h"), F.rpad(number, size, " ").cast("binary")).alias("headers")
+            )
+        frame = frame.select(*columns)
         whole = frame.withColumn("sink", F.lit(0))
         for i in range(1, sinks):
             whole = whole.unionAll(frame.withColumn("sink", F.lit(i)))
@@ -90,6 +105,19 @@ def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
 
 def committed(topic: Topic) -> list[int]:
     return sorted(int(r.value or b"") for r in consume(topic.bootstrap, topic.name))
+
+
+def is_transaction_open(topic: Topic) -> bool:
+    """Whether there are records that are neither committed nor given up."""
+
+    def ends(level: IsolationLevel) -> list[int]:
+        asked = {
+            TopicPartition(topic.name, p): OffsetSpec.latest() for p in range(topic.partitions)
+        }
+        found = topic.admin.list_offsets(asked, isolation_level=level)
+        return [answer.result().offset for answer in found.values()]
+
+    return ends(IsolationLevel.READ_UNCOMMITTED) != ends(IsolationLevel.READ_COMMITTED)
 
 
 def forget_last_commit(checkpoint: Path) -> None:
@@ -141,6 +169,41 @@ def test_a_batch_that_was_written_in_part_is_completed(
     seen = committed(topic)
     assert max(Counter(seen).values(), default=1) == 1
     assert len(seen) < 800
+    finish(numbers(spec, tmp_path, **rows))
+    assert committed(topic) == list(range(800))
+
+
+# -- time and memory ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_headers", [False, True], ids=["values", "headers"])
+def test_more_than_a_writer_holds_is_sent_before_the_batch_is_complete(
+    numbers: Callable[..., Job], make_topic: Make, tmp_path: Path, in_headers: bool
+) -> None:
+    topic = make_topic(partitions=2)
+    rows = {"size": 100_000, "in_headers": in_headers, "per_batch": 800, "sleeps": 5}
+    job = numbers(sink("job", topic), tmp_path, 800, **rows)
+    while not is_transaction_open(topic):
+        assert job.query.isActive
+    # Sending what is held takes less.
+    time.sleep(2)
+    assert is_transaction_open(topic)
+    finish(job)
+    assert committed(topic) == list(range(800))
+
+
+def test_a_transaction_that_was_open_for_too_long_is_told_and_may_be_tried_again(
+    numbers: Callable[..., Job], make_topic: Make, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    spec = sink("job", topic, **{"transaction.timeout.ms": "1000"})
+    rows = {"count": 800, "size": 100_000, "per_batch": 800}
+    with pytest.raises(JobFailed) as failed:
+        # The broker looks for such transactions every ten seconds: here it does twice.
+        finish(numbers(spec, tmp_path, sleeps=22, **rows))
+    assert failed.value.fault["code"] == "RUN-014"
+    assert failed.value.fault["passing"]
+    assert "'properties.transaction.timeout.ms'" in failed.value.fault["hint"]
     finish(numbers(spec, tmp_path, **rows))
     assert committed(topic) == list(range(800))
 

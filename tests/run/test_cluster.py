@@ -243,6 +243,115 @@ def counts(world: World, topic: str) -> dict[str, tuple[int, int]]:
     return {row["user_region"]: (row["pv"], row["uv"]) for row in rows}
 
 
+# --- tasks that are tried again ------------------------------------------------------------------
+
+# On a cluster a task has four attempts; local[2] gives it one, local[2,4] as many as a cluster.
+ONCE = """
+CREATE TABLE numbers (n BIGINT) WITH (
+  'connector' = 'datagen', 'rows-per-second' = '{rate}', {end}
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '1000000');
+CREATE TABLE copied (n BIGINT, padding STRING) WITH (
+  'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
+  'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{topic}');
+"""
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    "spark.ui.retainedStages": "10000",
+}
+# How often tasks have failed in a session.
+FAILED = """
+def failed(session):
+    stages = map(session.spark.sparkContext.statusTracker().getStageInfo, range(10000))
+    return sum(s.numFailedTasks for s in stages if s)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_a_task_that_is_tried_again_writes_its_rows_once(
+    broker: Broker, topic_name: Callable[..., str], tmp_path: Path
+) -> None:
+    """It fails when 45 MB are with it: its transaction has begun, because that is more than it holds."""
+    world = World(broker, None, topic_name, tmp_path / "checkpoint")
+    topic = world.create()
+    (tmp_path / "flaky.py").write_text(
+        "def passed(n: int) -> int:\n"
+        "    from pyspark import TaskContext\n"
+        "    if n == 450 and TaskContext.get().attemptNumber() == 0:\n"
+        "        raise ValueError('broken on purpose')\n"
+        "    return n\n"
+    )
+    tables = ONCE.format(
+        topic=topic, bootstrap=broker.bootstrap, rate=100_000, end="'number-of-rows' = '500',"
+    )
+    script = f"""
+CREATE FUNCTION passed AS 'flaky.passed' LANGUAGE PYTHON;
+{tables}
+INSERT INTO copied SELECT passed(n), REPEAT('x', 100000) FROM numbers"""
+    # A function is called with a few rows at a time, so that the others are on their way when it fails.
+    few = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10"}
+    program = f"""
+from tidemill import Session
+{FAILED}
+session = Session(
+    master="local[2,4]", checkpoint={str(world.checkpoint)!r}, conf={SMALL | few!r}, python_files=[{str(tmp_path)!r}])
+with session:
+    (job,) = [j for j in session.execute({script!r}) if not isinstance(j, str)]
+    job.wait()
+    print(job.failure(), failed(session))
+"""
+    done = run(sys.executable, "-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["None 1"]
+    assert sorted(row["n"] for row in world.values(topic)) == list(range(500))
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_a_fenced_task_is_not_tried_again(
+    broker: Broker, topic_name: Callable[..., str], tmp_path: Path
+) -> None:
+    """A second attempt would take the ids back: the older job is told, and the younger goes on."""
+    world = World(broker, None, topic_name, tmp_path / "checkpoint")
+    tables = ONCE.format(topic=world.create(), bootstrap=broker.bootstrap, rate=200, end="")
+    script = f"{tables} INSERT INTO copied SELECT n, '' FROM numbers"
+    program = f"""
+import time
+from pathlib import Path
+from tidemill import Session
+{FAILED}
+def batches(job):
+    return max((r["batchId"] for r in job.reports() if r["numInputRows"]), default=-1)
+
+def wait(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+def start(spark, name):
+    checkpoint = Path({str(world.checkpoint)!r}, name)
+    session = Session(spark, master=None if spark else "local[2,4]", checkpoint=checkpoint, conf={SMALL!r})
+    (job,) = session.execute({script!r})
+    wait(lambda: batches(job) > 0)
+    return session, job
+
+session, older = start(None, "older")
+_, younger = start(session.spark, "younger")
+wait(lambda: not older.is_active)
+print(older.failure().diagnostics[0].code)
+seen = batches(younger)
+wait(lambda: batches(younger) > seen + 3 or not younger.is_active)
+print(younger.is_active, younger.failure(), failed(session))
+younger.stop()
+session.close()
+"""
+    done = run(sys.executable, "-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["RUN-009", "True None 1"]
+
+
 # --- a session that the user brings --------------------------------------------------------------
 
 

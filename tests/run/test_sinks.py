@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from pathlib import Path
 
@@ -108,6 +109,80 @@ def test_the_number_of_writers_may_change_between_batches_and_not_within_one(wor
     assert refused.value.diagnostics[0].code == "RUN-033"
     world.run(script(2), keep=True)
     assert sorted(row["id"] for row in world.values(copied)) == list(range(12))
+
+
+def test_a_set_finishes_its_batch_with_the_parallelism_that_began_it(world: World) -> None:
+    placed = [{"value": json.dumps(o), "partition": o["id"] % 3} for o in orders(range(30))]  # type: ignore[operator]
+    source = world.create(*placed, partitions=3)
+    odd, even = world.create(hint="odd"), world.create(hint="even")
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        f"CREATE TABLE odd (id INT) {world.kafka(odd, **ONCE)};"
+        f"CREATE TABLE even (id INT) {world.kafka(even, **ONCE)};"
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO odd SELECT id FROM orders WHERE id % 2 = 1;"
+        " INSERT INTO even SELECT id FROM orders WHERE id % 2 = 0; END;"
+    )
+    world.run(script, keep=True, parallelism_default="3")
+    forget_last_commit(world)
+    world.produce(source, *orders(range(30, 40)))
+    world.run(script, keep=True, parallelism_default="2")
+    assert sorted(row["id"] for row in world.values(odd)) == list(range(1, 40, 2))
+    assert sorted(row["id"] for row in world.values(even)) == list(range(0, 40, 2))
+    facts = json.loads((job_directory(world) / "tidemill.json").read_text())
+    assert facts["parallelism"] == 3
+    world.produce(source, *orders(range(40, 50)))
+    world.run(script, keep=True, parallelism_default="2")
+    facts = json.loads((job_directory(world) / "tidemill.json").read_text())
+    assert facts["parallelism"] == 2
+    assert sorted(row["id"] for row in world.values(odd)) == list(range(1, 50, 2))
+
+
+def test_the_prefix_may_change_between_batches_and_not_within_one(world: World) -> None:
+    source, copied = world.create(*orders(range(4))), world.create(hint="copy")
+
+    def script(prefix: str) -> str:
+        own = f"{copied}-{prefix}"
+        sink = world.kafka(copied, **ONCE, sink_transactional__id__prefix=own)
+        return f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders"
+
+    world.run(script("a"), keep=True)
+    world.produce(source, *orders(range(4, 8)))
+    world.run(script("b"), keep=True)
+    forget_last_commit(world)
+    with pytest.raises(JobError) as refused:
+        world.run(script("c"), keep=True)
+    assert refused.value.diagnostics[0].code == "RUN-033"
+    assert "'sink.transactional-id-prefix' has changed" in str(refused.value)
+    world.run(script("b"), keep=True)
+    assert sorted(row["id"] for row in world.values(copied)) == list(range(8))
+
+
+def test_a_batch_that_runs_again_draws_the_same_random_values(world: World) -> None:
+    """At least once a batch that runs again is written again, and can be compared."""
+    source, drawn = world.create(partitions=2), world.create(hint="drawn")
+    script = (
+        f"{ORDERS}{world.kafka(source)};"
+        "CREATE TABLE drawn (id INT, a DOUBLE, b DOUBLE, c DOUBLE, d INT, e STRING, f STRING)"
+        f"{world.kafka(drawn, sink_parallelism='2')};"
+        "INSERT INTO drawn SELECT id, RAND(), RAND(), RAND(7), RAND_INTEGER(1000000000), UUID(), UUID()"
+        " FROM orders WHERE RAND() < 0.7"
+    )
+    for batch in (range(1000), range(1000, 2000)):
+        halves = [{"value": json.dumps(o), "partition": i % 2} for i, o in enumerate(orders(batch))]
+        world.produce(source, *halves)
+        world.run(script, keep=True)
+        forget_last_commit(world)
+        world.run(script, keep=True)
+    rows = [tuple(row.values()) for row in world.values(drawn)]
+    assert set(Counter(rows).values()) == {2}
+    assert 1300 < len(set(rows)) < 1500
+    numbers = [value for row in set(rows) for value in row[1:4]]
+    assert len(set(numbers)) == len(numbers)
+    assert 0 <= min(numbers) < 0.01 and 0.99 < max(numbers) < 1
+    texts = [value for row in set(rows) for value in row[5:]]
+    assert len(set(texts)) == len(texts)
+    assert {str(uuid.UUID(text)) == text and uuid.UUID(text).version for text in texts} == {4}
 
 
 # -- writers and partitions --------------------------------------------------------------------
@@ -311,6 +386,21 @@ def test_without_a_guarantee_the_end_of_the_input_is_flushed(world: World) -> No
     sink = world.kafka(copied, sink_delivery__guarantee="none", properties_linger_ms="60000")
     world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink}; INSERT INTO copy SELECT * FROM orders")
     assert sorted(row["id"] for row in world.values(copied)) == list(range(9))
+
+
+def test_changes_that_are_too_large_to_hold_do_not_wait(world: World) -> None:
+    """45 keys, each twice, of which 32 MB are less than all."""
+    changes = [{"id": i % 45, "customer": str(i)} for i in range(90)]
+    source, latest = world.create(*changes), world.create(hint="latest")
+    options = {"sink_buffer__flush_max__rows": "1000", "sink_buffer__flush_interval": "1 h"}
+    world.run(
+        f"{ORDERS}{world.kafka(source)};"
+        "CREATE TABLE latest (id INT, customer STRING, padding STRING, PRIMARY KEY (id) NOT ENFORCED)"
+        f"{world.upsert(latest, **options)};"
+        "INSERT INTO latest SELECT id, customer, REPEAT('x', 900000) FROM orders"
+    )
+    assert len(world.values(latest)) > 45
+    assert sorted(int(v["customer"]) for v in world.table(latest).values()) == list(range(45, 90))
 
 
 # -- topics that are not there -----------------------------------------------------------------

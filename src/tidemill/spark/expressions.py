@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from tidemill import types as t
-from tidemill.plan.expressions import Call, Expr, Input, Literal, UserCall
+from tidemill.plan.expressions import Call, Expr, Input, Literal, UserCall, rewrite
 from tidemill.spark.functions import FORMS, fill
 from tidemill.spark.functions.form import quote
 from tidemill.spark.types import spark_ddl
@@ -15,6 +17,21 @@ from tidemill.spark.user_functions import call_sql
 def column_name(index: int) -> str:
     """Columns are known by place: names in a script may repeat and may be anything."""
     return f"c{index}"
+
+
+_RANDOM = ("RAND", "RAND_INTEGER", "UUID")
+
+
+def placed(expr: Expr, places: Iterator[int]) -> Expr:
+    """The expression with the place of every random call as its last argument, by which it draws numbers of its own."""
+
+    def change(e: Expr) -> Expr | None:
+        if not isinstance(e, Call) or isinstance(e, UserCall) or e.function not in _RANDOM:
+            return None
+        place = Literal(t.INT, next(places))
+        return replace(e, arguments=(*(rewrite(a, change) for a in e.arguments), place))
+
+    return rewrite(expr, change)
 
 
 def to_sql(expr: Expr) -> str:

@@ -4,17 +4,19 @@ task passes it on; a job reads a table once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.plan import nodes
+from tidemill.plan.expressions import Expr
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
-from tidemill.spark.expressions import column_name, to_sql
+from tidemill.spark.expressions import column_name, placed, to_sql
 from tidemill.spark.operators import group_aggregate
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
@@ -85,6 +87,11 @@ class Lowering:
     """The job's id, if it writes exactly once."""
     numbers_tasks: bool = False
     """Whether rows have a TASK_COLUMN."""
+    _places: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
+
+    def _sql(self, expr: Expr) -> str:
+        return to_sql(placed(expr, self._places))
 
     def lower(self, node: nodes.Node) -> DataFrame:
         match node:
@@ -94,14 +101,15 @@ class Lowering:
                 return self._numbered(self._values(node))
             case nodes.Project():
                 expressions = [
-                    f.expr(to_sql(e)).alias(column_name(i)) for i, e in enumerate(node.expressions)
+                    f.expr(self._sql(e)).alias(column_name(i))
+                    for i, e in enumerate(node.expressions)
                 ]
                 below = self.lower(node.input)
                 return below.select(*expressions, *(c for c in _HIDDEN if c in below.columns))
             case nodes.WatermarkAssigner():
                 return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
-                return self.lower(node.input).where(to_sql(node.condition))
+                return self.lower(node.input).where(self._sql(node.condition))
             case nodes.DropUpdateBefore():
                 kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
                 return self.lower(node.input).where(kept)
@@ -143,7 +151,7 @@ class Lowering:
         columns = []
         for i, column in enumerate(node.fields):
             ddl = spark_ddl(column.type)
-            values = ", ".join(f"CAST({to_sql(row[i])} AS {ddl})" for row in node.rows)
+            values = ", ".join(f"CAST({self._sql(row[i])} AS {ddl})" for row in node.rows)
             picked = f"get(array({values}), CAST(id AS INT))" if values else f"CAST(NULL AS {ddl})"
             columns.append(f.expr(picked).alias(column_name(i)))
         return ids.select(*columns) if columns else ids

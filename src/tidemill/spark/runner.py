@@ -245,13 +245,14 @@ class Runner:
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
-        job_id = self._settle(job, checkpoint)
+        job_id, parallelism = self._settle(job, checkpoint, targets.notices)
         ends = ends_by_itself(job, self.bounded)
         by_task = [follows_tasks(*pair) for pair in zip(job.roots, job.modes, strict=True)]
 
         def begin() -> StreamingQuery:
             # Every time: the settings of the session are those of the job that was started last.
-            self._configure(job)
+            self.spark.conf.set("spark.sql.session.timeZone", _zone(job))
+            self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
             self._end_transactions(job, job_id)
             lowering = Lowering(
                 self.spark,
@@ -329,8 +330,8 @@ class Runner:
             root = Path(root).resolve().as_uri()
         return f"{root.rstrip('/')}/{name}/{job.target}"
 
-    def _settle(self, job: Job, checkpoint: str) -> str:
-        """What stays the same in all runs from this checkpoint; the id of the job."""
+    def _settle(self, job: Job, checkpoint: str, notices: list[str]) -> tuple[str, int]:
+        """What stays the same in all runs from this checkpoint, or until a batch is done: id and parallelism."""
         zone = _zone(job)
         stored = self._stored(checkpoint)
         if stored.get("time_zone", zone) != zone:
@@ -340,28 +341,20 @@ class Runner:
                 "set the old zone, or start with another --checkpoint",
                 job.span,
             )
-        facts = {
+        job_id = str(stored.get("job") or uuid.uuid4().hex[:16])
+        cores = self.spark.sparkContext.defaultParallelism
+        wanted = int(str(job.settings.get("parallelism.default") or cores))
+        facts: dict[str, Any] = {
             "time_zone": zone,
-            "job": stored.get("job") or uuid.uuid4().hex[:16],
-            "writers": _writers(job),
+            "job": job_id,
+            "parallelism": wanted,
+            **_writers(job, job_id),
         }
-        if stored.get("writers", {}) != facts["writers"] and self._is_batch_open(checkpoint):
-            raise job_error(
-                "RUN-033",
-                "the batch that the job was stopped in must be finished by as many writers as began it, and"
-                " 'sink.parallelism' has changed",
-                "start the job with the old 'sink.parallelism', stop it with Ctrl-C, and change it then",
-                job.span,
-            )
+        if job.exactly_once and facts != stored and self._is_batch_open(checkpoint):
+            _go_on(job, stored, facts, notices)
         if facts != stored:
             self._store(checkpoint, facts)
-        return str(facts["job"])
-
-    def _configure(self, job: Job) -> None:
-        parallelism = job.settings.get("parallelism.default")
-        cores = self.spark.sparkContext.defaultParallelism
-        self.spark.conf.set("spark.sql.session.timeZone", _zone(job))
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism or cores))
+        return job_id, int(facts["parallelism"])
 
     def _is_batch_open(self, checkpoint: str) -> bool:
         """Whether a batch has been planned and not been committed: it will be run again."""
@@ -464,13 +457,39 @@ def _swallows(root: nodes.Root) -> bool:
     return isinstance(root, nodes.Sink) and isinstance(root.table.connector, BlackholeTable)
 
 
-def _writers(job: Job) -> dict[str, int]:
-    """How many writers the exactly-once tables of a job have, where it says so."""
-    return {
-        t.name: t.connector.sink_parallelism
-        for t in job.exactly_once
-        if isinstance(t.connector, TopicTable) and t.connector.sink_parallelism is not None
-    }
+# What the checkpoint calls a fact of `_writers`, and the option that it comes from.
+_WRITER_OPTIONS = {"writers": "sink.parallelism", "prefixes": "sink.transactional-id-prefix"}
+
+
+def _writers(job: Job, job_id: str) -> dict[str, dict[str, Any]]:
+    """How many writers the exactly-once tables of a job have, where it says so, and the prefixes of their ids."""
+    counts, prefixes = {}, {}
+    for table in job.exactly_once:
+        assert isinstance(table.connector, TopicTable)
+        counts[table.name] = table.connector.sink_parallelism
+        prefixes[table.name] = transactional_id_prefix(table, job_id)
+    return {"writers": counts, "prefixes": prefixes}
+
+
+def _go_on(job: Job, stored: Mapping[str, Any], facts: dict[str, Any], notices: list[str]) -> None:
+    """In an open batch every writer must have the rows that it had, or some are lost and others there twice."""
+    for fact, option in _WRITER_OPTIONS.items():
+        before = stored.get(fact, {})
+        if any(before.get(name, now) != now for name, now in facts[fact].items()):
+            raise job_error(
+                "RUN-033",
+                "the batch that the job was stopped in must be finished by the writers that began it, and"
+                f" '{option}' has changed",
+                f"start the job with the old '{option}', stop it with Ctrl-C, and change it then",
+                job.span,
+            )
+    wanted = facts["parallelism"]
+    facts["parallelism"] = stored.get("parallelism", wanted)
+    if facts["parallelism"] != wanted:
+        notices.append(
+            f"{job.target}: the job was stopped inside a batch, and goes on with the parallelism of that batch,"
+            f" {facts['parallelism']}; {wanted} counts when it is started after a stop with Ctrl-C"
+        )
 
 
 def ends_by_itself(job: Job, bounded: bool) -> bool:

@@ -63,15 +63,15 @@ def _log(_: Call, arguments: list[str]) -> str:
 
 def _random(call: Call, arguments: list[str]) -> str:
     """A seed that is not a constant starts a new sequence for each row, of which one number is seen."""
-    if call.function == "RAND":
-        if not arguments or isinstance(call.arguments[0], Literal):
-            return f"rand({', '.join(arguments)})"
-        return f"tidemill_rand({arguments[0]})"
-    *seed, bound = arguments
+    *given, place = arguments
+    *seed, bound = given if call.function == "RAND_INTEGER" else [*given, ""]
     if seed and not isinstance(call.arguments[0], Literal):
-        return f"tidemill_rand_integer({seed[0]}, {bound})"
+        return f"tidemill_{call.function.lower()}({', '.join(given)})"
+    drawn = f"tidemill_random_seeded({place}, {seed[0]})" if seed else f"tidemill_random({place})"
+    if not bound:
+        return drawn
     bad = "CAST(raise_error('the bound of RAND_INTEGER must be positive') AS INT)"
-    return f"if({bound} <= 0, {bad}, CAST(floor(rand({', '.join(seed)}) * {bound}) AS INT))"
+    return f"if({bound} <= 0, {bad}, CAST(floor({drawn} * {bound}) AS INT))"
 
 
 FORMS: dict[str, Form] = {

@@ -205,5 +205,5 @@ FORMS: dict[str, Form] = {
     "SHA384": "sha2({0}, 384)",
     "SHA512": "sha2({0}, 512)",
     "SHA2": _sha2,
-    "UUID": "uuid()",
+    "UUID": "tidemill_uuid({0})",
 }

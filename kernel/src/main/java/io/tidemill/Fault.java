@@ -25,6 +25,7 @@ public final class Fault extends RuntimeException {
   public static final String CLIENT_PROPERTY = "RUN-008";
   public static final String FENCED = "RUN-009";
   public static final String OLD_CHECKPOINT = "RUN-012";
+  public static final String TRANSACTION_TOO_LONG = "RUN-014";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -45,7 +46,7 @@ public final class Fault extends RuntimeException {
 
   /** Whether it may be over when the job is started again: a broker that is away comes back, or its name does. */
   private static boolean isPassing(String code, Throwable cause) {
-    if (code.equals(FETCH_TIMEOUT)) {
+    if (code.equals(FETCH_TIMEOUT) || code.equals(TRANSACTION_TOO_LONG)) {
       return true;
     }
     if (!code.equals(BROKER_UNREACHABLE) && !code.equals(SEND_FAILED)) {

@@ -8,6 +8,8 @@ import org.apache.spark.sql.api.java.UDF2;
 import org.apache.spark.sql.api.java.UDF3;
 import org.apache.spark.sql.api.java.UDF4;
 import org.apache.spark.sql.api.java.UDF5;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.TimeType;
@@ -16,8 +18,9 @@ import org.apache.spark.sql.types.TimeType;
  * What Spark SQL cannot say, as functions whose names begin with {@code tidemill_}.
  *
  * <p>Law: a function is a pure static method that is ready for a NULL, so that Spark may call it as
- * often and where it likes. Dates and times are java.time's: java.sql's would take the way over
- * the calendar of 1582, so a point in time comes in as its wall-clock time or as microseconds.
+ * often and where it likes; {@link #RANDOM} ones are not pure, and Spark knows. Dates and times are
+ * java.time's: java.sql's would take the way over the calendar of 1582, so a point in time comes in
+ * as its wall-clock time or as microseconds.
  */
 public final class Functions {
   private record Row(String name, Object function, DataType result) {}
@@ -146,12 +149,27 @@ public final class Functions {
           row("text_to_time", Casts::time, new TimeType(6)),
           row("text_to_timestamp", Casts::timestamp, DataTypes.TimestampNTZType));
 
+  private static final List<Row> RANDOM =
+      List.of(
+          row("random", Draws::number, DataTypes.DoubleType),
+          row("random_seeded", Draws::seeded, DataTypes.DoubleType),
+          row("uuid", Draws::uuid, STRING));
+
   private Functions() {}
 
   public static void register(SparkSession spark) {
     UDFRegistration registry = spark.udf();
     TEXT.forEach(row -> register(registry, row));
     TABLE.forEach(row -> register(registry, row));
+    RANDOM.forEach(row -> registry.register("tidemill_" + row.name, asRandom(row)));
+  }
+
+  private static UserDefinedFunction asRandom(Row row) {
+    UserDefinedFunction function =
+        row.function instanceof UDF1<?, ?> one
+            ? functions.udf(one, row.result)
+            : functions.udf((UDF2<?, ?, ?>) row.function, row.result);
+    return function.asNondeterministic();
   }
 
   private static void register(UDFRegistration registry, Row row) {

@@ -160,7 +160,7 @@ public final class Admin {
     Map<String, String> properties = new TreeMap<>(wanted.properties());
     properties.put("max.block.ms", Long.toString(timeoutMs));
     TreeMap<String, Integer> found = new TreeMap<>();
-    try (var producer = Clients.producer(properties, "tidemill", null)) {
+    try (var producer = Clients.producer(properties, "tidemill")) {
       for (String topic : wanted.topics()) {
         try {
           found.put(topic, producer.partitionsFor(topic).size());

@@ -40,6 +40,12 @@ final class Clients {
 
   private static final String TWO_MINUTES = "120000";
 
+  /**
+   * What one transactional producer may hold of what is under way. There is one for each writer,
+   * where a table without transactions has one for all; the rows of a batch wait in front of it.
+   */
+  private static final String TRANSACTIONAL_MEMORY = "33554432";
+
   private static final Map<String, String> CONSUMER_DEFAULTS =
       Map.of(
           "max.poll.records", "5000",
@@ -117,32 +123,41 @@ final class Clients {
   /**
    * A producer of bytes.
    *
-   * @param transactionalId null for one without transactions
+   * @param more what the engine wants beside, over the user's word
    */
-  static KafkaProducer<byte[], byte[]> producer(SinkSpec.Target target, String transactionalId) {
-    return producer(target.properties(), target.table(), transactionalId);
-  }
-
-  static KafkaProducer<byte[], byte[]> producer(
-      Map<String, String> properties, String table, String transactionalId) {
+  private static KafkaProducer<byte[], byte[]> producer(
+      Map<String, String> properties, String table, String role, Map<String, String> more) {
     Map<String, Object> config = new HashMap<>(PRODUCER_DEFAULTS);
     config.putAll(properties);
-    config.put("client.id", clientId(properties, table, "sink"));
     config.remove("transactional.id");
-    if (transactionalId != null) {
-      config.put("client.id", clientId(properties, table, transactionalId));
-      config.put("transactional.id", transactionalId);
-      config.putIfAbsent("transaction.timeout.ms", "60000");
-      // All rows of a batch are sent at once; nothing is gained by waiting for more.
-      config.put("linger.ms", properties.getOrDefault("linger.ms", "2"));
-      config.put("enable.idempotence", "true");
-      config.put("acks", "all");
-    }
+    config.putAll(more);
+    config.put("client.id", clientId(properties, table, role));
     config.remove("key.serializer");
     config.remove("value.serializer");
     return create(
         properties,
         () -> new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
+  }
+
+  static KafkaProducer<byte[], byte[]> producer(Map<String, String> properties, String table) {
+    return producer(properties, table, "sink", Map.of());
+  }
+
+  static KafkaProducer<byte[], byte[]> producer(
+      SinkSpec.Target target, String transactionalId, long timeoutMs) {
+    Map<String, String> given = target.properties();
+    return producer(
+        given,
+        target.table(),
+        transactionalId,
+        Map.of(
+            "transactional.id", transactionalId,
+            "transaction.timeout.ms", Long.toString(timeoutMs),
+            // All rows of a batch are sent at once; nothing is gained by waiting for more.
+            "linger.ms", given.getOrDefault("linger.ms", "2"),
+            "buffer.memory", given.getOrDefault("buffer.memory", TRANSACTIONAL_MEMORY),
+            "enable.idempotence", "true",
+            "acks", "all"));
   }
 
   static AdminClient admin(Map<String, String> properties, long timeoutMs) {
@@ -167,17 +182,22 @@ final class Clients {
 
   /** How long to wait for a broker: the user's word, else two minutes. */
   static long timeoutMs(Map<String, String> properties) {
-    return millis(properties, "default.api.timeout.ms");
+    return millis(properties, "default.api.timeout.ms", TWO_MINUTES);
   }
 
   /** How long a producer tries to write a record: the user's word, else two minutes. */
   static long deliveryTimeoutMs(Map<String, String> properties) {
-    return millis(properties, "delivery.timeout.ms");
+    return millis(properties, "delivery.timeout.ms", TWO_MINUTES);
   }
 
-  private static long millis(Map<String, String> properties, String property) {
+  /** How long the broker lets a transaction last: the user's word, else what is given. */
+  static long transactionTimeoutMs(Map<String, String> properties, long otherwise) {
+    return millis(properties, "transaction.timeout.ms", Long.toString(otherwise));
+  }
+
+  private static long millis(Map<String, String> properties, String property, String otherwise) {
     try {
-      return Long.parseLong(properties.getOrDefault(property, TWO_MINUTES).trim());
+      return Long.parseLong(properties.getOrDefault(property, otherwise).trim());
     } catch (NumberFormatException e) {
       throw new Fault(
           Fault.CLIENT_PROPERTY, "'properties." + property + "' is not a number", null);

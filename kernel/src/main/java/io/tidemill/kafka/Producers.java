@@ -26,7 +26,7 @@ final class Producers {
 
     private Shared(SinkSpec.Target target) {
       this.target = target;
-      this.producer = Clients.producer(target, null);
+      this.producer = Clients.producer(target.properties(), target.table());
       this.delivery = new Delivery(target);
     }
 

@@ -6,8 +6,8 @@ import java.util.Map;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
- * Of the changes of a key only the last is passed on, as long as it takes to hold so many keys or so
- * much time, and before the task commits at the latest.
+ * Of the changes of a key only the last is passed on, as long as it takes to hold so many keys, so
+ * many bytes or so much time, and before the task commits at the latest.
  *
  * <p>The time is looked at when a change comes; it needs no timer. A batch's rows are on the broker
  * already when its tasks begin, so that changes follow each other as fast as they can be worked on,
@@ -19,6 +19,7 @@ final class ReducingLane implements Lane {
   private final Lane next;
   private final SinkSpec.Buffer buffer;
   private final Map<Key, ProducerRecord<byte[], byte[]>> held = new LinkedHashMap<>();
+  private long heldBytes;
   private long since;
 
   ReducingLane(Lane next, SinkSpec.Buffer buffer) {
@@ -37,9 +38,11 @@ final class ReducingLane implements Lane {
     }
     Key key = new Key(record.topic(), ByteBuffer.wrap(record.key()));
     // Removed first, so that records leave in the order of their last changes.
-    held.remove(key);
+    ProducerRecord<byte[], byte[]> before = held.remove(key);
     held.put(key, record);
+    heldBytes += Lane.size(record) - (before == null ? 0 : Lane.size(before));
     if (held.size() >= buffer.maxRows()
+        || heldBytes > MOST_HELD
         || System.nanoTime() - since >= buffer.intervalMs() * 1_000_000) {
       flush();
     }
@@ -64,5 +67,6 @@ final class ReducingLane implements Lane {
   private void flush() {
     held.values().forEach(next::send);
     held.clear();
+    heldBytes = 0;
   }
 }

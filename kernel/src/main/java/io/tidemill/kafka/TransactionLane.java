@@ -9,14 +9,10 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  *
  * <p>They are held until the task commits, so that a reader of committed records waits for this
  * transaction as short a time as can be; only when they are too many to hold does the transaction
- * begin before. An epoch that is on the broker already takes its rows and drops them.
+ * begin before, and then it lasts as long as the task. An epoch that is on the broker already takes
+ * its rows and drops them.
  */
 final class TransactionLane implements Lane {
-  /** What a writer holds at most, objects around the bytes included. */
-  private static final long MOST_HELD = 32L << 20;
-
-  private static final int AROUND_A_RECORD = 160;
-
   private final SinkSpec.Target target;
   private final long epoch;
   private final Transactions.Writer writer;
@@ -51,7 +47,7 @@ final class TransactionLane implements Lane {
       topic = record.topic();
     }
     held.add(record);
-    heldBytes += AROUND_A_RECORD + size(record.key()) + size(record.value());
+    heldBytes += Lane.size(record);
     if (heldBytes > MOST_HELD) {
       begin();
     }
@@ -96,7 +92,7 @@ final class TransactionLane implements Lane {
     guarded(
         topic,
         () -> {
-          writer.producer().beginTransaction();
+          writer.begin();
           for (ProducerRecord<byte[], byte[]> record : held) {
             writer.producer().send(record, delivery);
           }
@@ -112,9 +108,5 @@ final class TransactionLane implements Lane {
     } catch (RuntimeException e) {
       throw writer.fault(topic, e);
     }
-  }
-
-  private static int size(byte[] bytes) {
-    return bytes == null ? 0 : bytes.length;
   }
 }

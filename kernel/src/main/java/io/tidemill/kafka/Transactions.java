@@ -6,6 +6,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
@@ -17,6 +19,7 @@ import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidTxnTimeoutException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.spark.TaskOutputFileAlreadyExistException;
 
 /**
  * The writers of exactly-once tables in this executor, kept over epochs.
@@ -31,8 +34,18 @@ import org.apache.kafka.common.errors.ProducerFencedException;
  */
 final class Transactions {
   private static final long NONE = -1;
+
+  /** Long enough to send what is held; what a killed job leaves open is over soon. */
+  private static final long TIMEOUT_MS = Duration.ofMinutes(1).toMillis();
+
+  /** For the attempt after that was too short: what a broker allows unless it is told otherwise. */
+  private static final long PATIENT_TIMEOUT_MS = Duration.ofMinutes(15).toMillis();
+
   private static final long IDLE_NANOS = Duration.ofMinutes(5).toNanos();
   private static final Map<Id, Writer> IDLE = new HashMap<>();
+
+  /** Those for whom a minute was not enough. */
+  private static final Set<Id> SLOW = ConcurrentHashMap.newKeySet();
 
   static {
     Housekeeping.everyMinute("transactional producers", Transactions::closeIdle);
@@ -49,13 +62,17 @@ final class Transactions {
   static final class Writer implements AutoCloseable {
     private final Id id;
     private final KafkaProducer<byte[], byte[]> producer;
+    private final long timeoutMs;
     private final long born = System.nanoTime();
+    private boolean isOpen;
+    private long begun;
     private long epoch = NONE;
     private long since;
 
-    private Writer(Id id) {
+    private Writer(Id id, long timeoutMs) {
       this.id = id;
-      this.producer = Clients.producer(id.target(), id.transactionalId());
+      this.timeoutMs = Clients.transactionTimeoutMs(id.target().properties(), timeoutMs);
+      this.producer = Clients.producer(id.target(), id.transactionalId(), this.timeoutMs);
     }
 
     KafkaProducer<byte[], byte[]> producer() {
@@ -66,36 +83,65 @@ final class Transactions {
       return epoch;
     }
 
+    void begin() {
+      begun = System.nanoTime();
+      isOpen = true;
+      producer.beginTransaction();
+    }
+
     /** Commits the open transaction with its marker, which needs the name of an existing topic. */
     void commit(String topic, long epoch) {
       producer.sendOffsetsToTransaction(
           Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(epoch, "tidemill epoch")),
           new ConsumerGroupMetadata(id.group()));
       producer.commitTransaction();
+      isOpen = false;
       this.epoch = epoch;
     }
 
     /** What to throw for what the client says; a fenced producer says it in several ways. */
     RuntimeException fault(String topic, RuntimeException e) {
       SinkSpec.Target target = id.target();
-      for (Throwable t = e; t != null; t = t.getCause()) {
-        if (t instanceof ProducerFencedException || t instanceof InvalidProducerEpochException) {
-          return new Fault(
+      if (isDueTo(e, ProducerFencedException.class, InvalidProducerEpochException.class)) {
+        // The broker fences, too, whose transaction it has ended; the client tells no difference.
+        return isOpen && System.nanoTime() - begun >= timeoutMs * 1_000_000
+            ? tooLong(e)
+            : Clients.sneaky(fenced(e));
+      }
+      if (isDueTo(e, InvalidTxnTimeoutException.class)) {
+        return new Fault(
+            Fault.CLIENT_PROPERTY,
+            "the broker allows no transaction as long as 'properties.transaction.timeout.ms'",
+            "lower it, or raise 'transaction.max.timeout.ms' of the broker",
+            e);
+      }
+      return Clients.fault(target.properties(), "writing", Delivery.fault(target, topic, e));
+    }
+
+    private Fault tooLong(RuntimeException e) {
+      SLOW.add(id);
+      return new Fault(
+          Fault.TRANSACTION_TOO_LONG,
+          "table '%s': a transaction was open for longer than %d s, and the broker has ended it"
+              .formatted(id.target().table(), timeoutMs / 1000),
+          "raise 'properties.transaction.timeout.ms', which the broker's"
+              + " 'transaction.max.timeout.ms' limits, or lower 'scan.max-rows-per-batch'",
+          e);
+    }
+
+    /**
+     * A second attempt of the task would take the ids back, and stop the job that has them now.
+     * After this exception Spark makes none; it looks at nothing but its class.
+     */
+    private TaskOutputFileAlreadyExistException fenced(RuntimeException e) {
+      SinkSpec.Target target = id.target();
+      return new TaskOutputFileAlreadyExistException(
+          new Fault(
               Fault.FENCED,
               "table '%s': another job has taken over the transactional ids '%s-…'"
                   .formatted(target.table(), target.transactionalIdPrefix()),
               "run one job with this 'sink.transactional-id-prefix' at a time, or give each its own",
-              e);
-        }
-        if (t instanceof InvalidTxnTimeoutException) {
-          return new Fault(
-              Fault.CLIENT_PROPERTY,
-              "the broker allows no transaction as long as 'properties.transaction.timeout.ms'",
-              "lower it, or raise 'transaction.max.timeout.ms' of the broker",
-              e);
-        }
-      }
-      return Clients.fault(target.properties(), "writing", Delivery.fault(target, topic, e));
+              e));
     }
 
     @Override
@@ -123,7 +169,7 @@ final class Transactions {
     if (kept != null) {
       kept.close();
     }
-    Writer writer = new Writer(id);
+    Writer writer = new Writer(id, SLOW.contains(id) ? PATIENT_TIMEOUT_MS : TIMEOUT_MS);
     try {
       writer.producer.initTransactions();
       writer.epoch = marker(id);
@@ -138,8 +184,24 @@ final class Transactions {
       return writer;
     } catch (RuntimeException e) {
       writer.close();
+      if (isDueTo(e, InvalidTxnTimeoutException.class) && SLOW.remove(id)) {
+        // This broker allows less.
+        return take(id, epoch, isRetry);
+      }
       throw writer.fault(id.target().topic(), e);
     }
+  }
+
+  @SafeVarargs
+  private static boolean isDueTo(Throwable e, Class<? extends Throwable>... kinds) {
+    for (Throwable t = e; t != null; t = t.getCause()) {
+      for (Class<?> kind : kinds) {
+        if (kind.isInstance(t)) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   /** Keeps a writer for the next epoch; of two, the younger, because it has fenced the other. */
