@@ -1,4 +1,4 @@
-"""What tests of several areas share: one real broker for the whole run, and names for topics."""
+"""What tests of several areas share: one real broker and registry for the whole run, and names for topics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from harness.apicurio import Apicurio, running
 from tidemill.broker import Broker, start
 
 # Property tests try the same examples in every run, so that a commit is judged by what it changed; `make fuzz` and
@@ -41,6 +42,13 @@ def spark() -> Iterator[Any]:
     session = create_spark("local[2]", {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def apicurio() -> Iterator[Apicurio]:
+    """A real schema registry on a random loopback port; tests take a subject that no other test uses."""
+    with running() as registry:
+        yield registry
 
 
 _serial = itertools.count(1)

@@ -84,6 +84,8 @@ def test_cache_that_cannot_be_written_is_named(tmp_path: Path, cache: Path) -> N
         "g:a:1 abc",
         f"g:a:1 {SUM.upper()}",
         f"g:a:../../1 {SUM}",
+        f"g:a:1@ {SUM}",
+        f"g:a:1@../zip {SUM}",
     ],
 )
 def test_malformed_lock_line_is_refused(tmp_path: Path, line: str) -> None:
@@ -131,14 +133,17 @@ def test_missing_jars_are_fetched_once(
     put(repository / "g/h/a/1.0/a-1.0.jar")
     put(repository / "g/h/b/2/b-2-linux.jar")
     put(repository / "g/h/b/2/b-2-sources.jar")
-    lock = write_lock(tmp_path, f"g.h:a:1.0 {SUM}", f"g.h:b:2:linux {SUM}")
+    put(repository / "g/h/c/3/c-3-all.tar.gz")
+    lock = write_lock(
+        tmp_path, f"g.h:a:1.0 {SUM}", f"g.h:b:2:linux {SUM}", f"g.h:c:3:all@tar.gz {SUM}"
+    )
     damaged = put(cache / "g.h" / "a-1.0.jar", CONTENT[:5])
     notes: list[str] = []
-    expected = [damaged, cache / "g.h" / "b-2-linux.jar"]
+    expected = [damaged, cache / "g.h" / "b-2-linux.jar", cache / "g.h" / "c-3-all.tar.gz"]
     assert jars.fetch(lock, notes.append) == expected
-    assert notes == [f"fetching 2 jars of test (once; cached in {cache})"]
-    assert [path.read_bytes() for path in expected] == [CONTENT, CONTENT]
-    assert sorted(p for p in cache.rglob("*") if p.is_file()) == expected
+    assert notes == [f"fetching 3 jars of test (once; cached in {cache})"]
+    assert [path.read_bytes() for path in expected] == [CONTENT] * 3
+    assert {p for p in cache.rglob("*") if p.is_file()} == set(expected)
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)

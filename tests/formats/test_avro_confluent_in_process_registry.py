@@ -14,13 +14,10 @@ from test_avro import PROPERTY, columns_of, same
 
 from harness import registry as harness
 from tidemill import types as t
-from tidemill.changelog import RowKind
 from tidemill.errors import JobError
-from tidemill.formats import BadRecord, avro, avro_confluent, debezium_avro_confluent
-from tidemill.formats import avro_schema as schemas
+from tidemill.formats import BadRecord, avro, avro_confluent
 
 AB = (t.Field("a", t.INT), t.Field("b", t.STRING))
-REPLICA = "please check the Postgres table has been set REPLICA IDENTITY to FULL level."
 
 
 @pytest.fixture
@@ -58,24 +55,11 @@ def writer_schema(*fields, name="Order") -> str:
 # ---- reading and writing ---------------------------------------------------------------------------------
 
 
-def test_records_begin_with_the_number_of_the_schema(registry):
-    records = encode(AB, [(1, "x"), (None, None)], options(registry))
-    assert records == [numbered(1, bytes.fromhex("0202020278")), numbered(1, b"\x00\x00")]
-    assert registry.subjects == {"orders-value": [1]}
-    assert registry.schemas[1] == schemas.text_of(schemas.schema_of(AB, legacy=True))
-    assert rows_of(decode(AB, records, options(registry))) == [(1, "x"), (None, None)]
-
-
 def test_a_process_asks_once_for_each_schema(registry):
     for _ in range(3):
         records = encode(AB, [(1, "x")] * 10, options(registry))
         assert len(rows_of(decode(AB, records, options(registry)))) == 10
     assert registry.requests == ["POST /subjects/orders-value/versions", "GET /schemas/ids/1"]
-
-
-def test_subjects_may_hold_any_character(registry):
-    encode(AB, [], options(registry, subject="a/b c-value"))
-    assert list(registry.subjects) == ["a/b c-value"]
 
 
 @PROPERTY
@@ -88,36 +72,6 @@ def test_what_is_written_is_read_again(batch):
         decoded = avro_confluent.decoder(fields, options(registry)).decode(records)
         assert not decoded.bad
         assert all(same(x, y) for x, y in zip(decoded.columns, columns, strict=True))
-
-
-def test_older_and_newer_schemas_are_read_side_by_side(registry):
-    """Fields are found by name; a missing one is NULL, an unknown one is passed over, and an int may be a long."""
-    old = registry.register("s", writer_schema({"name": "id", "type": "int"}))
-    new = registry.register(
-        "s",
-        writer_schema(
-            {"name": "tags", "type": {"type": "array", "items": "string"}},
-            {"name": "name", "type": ["string", "null"]},
-            {"name": "colour", "type": {"type": "enum", "name": "Colour", "symbols": ["RED"]}},
-            {"name": "id", "type": "long"},
-        ),
-    )
-    fields = (t.Field("id", t.BIGINT), t.Field("name", t.STRING))
-    records = [
-        numbered(old, b"\x02"),
-        numbered(new, bytes.fromhex("0202610000027800" + "04")),
-        numbered(new, bytes.fromhex("0002" + "0006")),
-        numbered(old, b"\x08"),
-    ]
-    decoded = decode(fields, records, options(registry))
-    assert not decoded.bad
-    assert rows_of(decoded) == [(1, None), (2, "x"), (3, None), (4, None)]
-    assert rows_of(decode(fields, records, options(registry), ["name"])) == [
-        (None,),
-        ("x",),
-        (None,),
-        (None,),
-    ]
 
 
 PROMOTIONS = [
@@ -286,18 +240,6 @@ def refused(action) -> tuple[str, str]:
     return found.code, found.message
 
 
-def test_an_incompatible_schema_is_refused_with_its_subject(registry):
-    encode(AB, [], options(registry))
-    fields = (t.Field("a", t.STRING),)
-    code, message = refused(lambda: encode(fields, [], options(registry)))
-    assert code == "FMT-008"
-    assert "subject 'orders-value'" in message
-    assert "incompatible with an earlier schema" in message
-    # A new nullable column is compatible.
-    encode((*AB, t.Field("c", t.INT)), [], options(registry))
-    assert registry.subjects == {"orders-value": [1, 2]}
-
-
 def test_a_registry_that_is_not_there():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -381,107 +323,3 @@ def test_decoder_and_encoder_survive_pickling(registry):
     assert decoder.decode(encoder.encode(columns_of(AB, [(1, "x")]))).columns[0].to_pylist() == [
         "x"
     ]
-
-
-# ---- changes ---------------------------------------------------------------------------------------------
-
-INSERT, UB, UA, D = RowKind
-
-
-def debezium(registry):
-    """Records as Debezium's own schema makes them: with names, a source, and one type used twice."""
-    value = {
-        "type": "record",
-        "name": "Value",
-        "fields": [
-            {"name": "a", "type": "int"},
-            {"name": "b", "type": ["null", "string"], "default": None},
-        ],
-    }
-    source = {"type": "record", "name": "Source", "fields": [{"name": "ts_ms", "type": "long"}]}
-    return registry.register(
-        "s",
-        writer_schema(
-            {"name": "before", "type": ["null", value], "default": None},
-            {"name": "after", "type": ["null", "Value"], "default": None},
-            {"name": "source", "type": source},
-            {"name": "op", "type": "string"},
-            name="Envelope",
-        ),
-    )
-
-
-def change(number: int, before: str, after: str, op: str) -> bytes:
-    return numbered(number, bytes.fromhex(f"{before}{after}02") + b"\x02" + op.encode())
-
-
-ONE, TWO, NONE = "0202020278", "020400", "00"
-
-
-def test_changes_have_kinds(registry):
-    number = debezium(registry)
-    records = [
-        change(number, NONE, ONE, "c"),
-        None,
-        change(number, ONE, TWO, "u"),
-        b"",
-        change(number, TWO, NONE, "d"),
-        change(number, NONE, TWO, "r"),
-    ]
-    decoded = decode(AB, records, options(registry), None, debezium_avro_confluent)
-    assert not decoded.bad
-    assert decoded.dropped == {avro.NULL_VALUE: 2}
-    assert decoded.kinds.to_pylist() == [INSERT, UB, UA, D, INSERT]
-    assert decoded.records.to_pylist() == [0, 2, 2, 4, 5]
-    assert rows_of(decoded) == [(1, "x"), (1, "x"), (2, None), (2, None), (2, None)]
-    pruned = decode(AB, records, options(registry), ["b"], debezium_avro_confluent)
-    assert rows_of(pruned) == [("x",), ("x",), (None,), (None,), (None,)]
-    assert (
-        decode(AB, records, options(registry), [], debezium_avro_confluent).kinds == decoded.kinds
-    )
-
-
-def test_changes_that_cannot_be(registry):
-    number = debezium(registry)
-    records = [
-        change(number, NONE, TWO, "u"),
-        change(number, NONE, NONE, "d"),
-        change(number, NONE, NONE, "c"),
-        change(number, NONE, ONE, "t"),
-        change(number, NONE, ONE, "c"),
-        b"\x01",
-    ]
-    decoded = decode(AB, records, options(registry), None, debezium_avro_confluent)
-    assert rows_of(decoded) == [(1, "x")]
-    assert decoded.records.to_pylist() == [4]
-    head = "if you are using Debezium Postgres Connector, " + REPLICA
-    assert [(b.index, b.reason) for b in decoded.bad] == [
-        (0, f'The "before" field of UPDATE message is null, {head}'),
-        (1, f'The "before" field of DELETE message is null, {head}'),
-        (2, 'the "after" field is null'),
-        (3, 'Unknown "op" value "t"'),
-        (5, "Unknown data format. Magic number does not match"),
-    ]
-
-
-def test_changes_are_written_as_inserts_and_deletes(registry):
-    encoder = debezium_avro_confluent.encoder(AB, options(registry))
-    kinds = pa.array([INSERT, UB, UA, D], pa.int8())
-    records = encoder.encode(columns_of(AB, [(n, "x") for n in range(4)]), kinds)
-    # The schema is ["null", envelope], so that 02 begins every record.
-    assert records.to_pylist() == [
-        numbered(1, bytes.fromhex("02" + data))
-        for data in (
-            "000202000202780202" + "63",
-            "0202020202780002" + "0264",
-            "0002020402027802" + "0263",
-            "02020602027800020264",
-        )
-    ]
-    decoded = debezium_avro_confluent.decoder(AB, options(registry)).decode(records)
-    assert decoded.kinds.to_pylist() == [INSERT, D, INSERT, D]
-    assert rows_of(decoded) == [(n, "x") for n in range(4)]
-    alone = encoder.encode(columns_of(AB, [(1, None)]))
-    assert debezium_avro_confluent.decoder(AB, options(registry)).decode(
-        alone
-    ).kinds.to_pylist() == [INSERT]

@@ -1,7 +1,7 @@
 """Third-party jars, fetched by coordinates and held to their checksums.
 
-In: a lock file, one `group:artifact:version[:classifier] sha256` a line. Out: the paths of exactly
-these jars, from a cache that all projects of a user share. Law: no jar is handed out whose
+In: a lock file, one `group:artifact:version[:classifier][@extension] sha256` a line. Out: the paths
+of exactly these jars, from a cache that all projects of a user share. Law: no jar is handed out whose
 SHA-256 is not the locked one, and a lock whose jars are cached needs neither network nor Java.
 
 The fetching is done by the Ivy inside pyspark, so that pip and a JDK are all a user needs. Ivy
@@ -43,33 +43,41 @@ _OFFLINE = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Jar:
-    """One locked jar. A checksum of None is known only to the one who writes the lock."""
+    """One locked jar, or what else has a coordinate (`@tar.gz`, as Gradle writes it).
+
+    A checksum of None is known only to the one who writes the lock.
+    """
 
     group: str
     artifact: str
     version: str
     classifier: str | None = None
     sha256: str | None = None
+    extension: str = "jar"
 
     @classmethod
     def parse(cls, coordinate: str, sha256: str | None = None) -> Jar:
-        parts = coordinate.split(":")
-        if not 3 <= len(parts) <= 4 or not all(re.fullmatch(r"[\w.+-]+", p) for p in parts):
+        names, at, extension = coordinate.partition("@")
+        parts = names.split(":")
+        words = [*parts, extension] if at else parts
+        if not 3 <= len(parts) <= 4 or not all(re.fullmatch(r"[\w.+-]+", w) for w in words):
             message = f"'{coordinate}' is not a coordinate of the form group:artifact:version"
             raise usage_error("SETUP-007", message)
         group, artifact, version, *classifier = parts
-        return cls(group, artifact, version, classifier[0] if classifier else None, sha256)
+        tail = classifier[0] if classifier else None
+        return cls(group, artifact, version, tail, sha256, extension or "jar")
 
     @property
     def coordinate(self) -> str:
         tail = f":{self.classifier}" if self.classifier else ""
-        return f"{self.group}:{self.artifact}:{self.version}{tail}"
+        end = "" if self.extension == "jar" else f"@{self.extension}"
+        return f"{self.group}:{self.artifact}:{self.version}{tail}{end}"
 
     @property
     def path(self) -> Path:
         """Its place below the cache directory."""
         tail = f"-{self.classifier}" if self.classifier else ""
-        return Path(self.group, f"{self.artifact}-{self.version}{tail}.jar")
+        return Path(self.group, f"{self.artifact}-{self.version}{tail}.{self.extension}")
 
 
 def cache_directory() -> Path:
@@ -254,6 +262,7 @@ def _module_xml(jars: list[Jar], transitive: bool) -> str:
     lines = []
     for jar in jars:
         extra = f" m:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
+        kind = quoteattr(jar.extension)
         target = "default" if transitive else "*"
         lines.append(
             f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)}"
@@ -262,7 +271,7 @@ def _module_xml(jars: list[Jar], transitive: bool) -> str:
             + (
                 ""
                 if transitive
-                else f'<artifact name={quoteattr(jar.artifact)} type="jar" ext="jar"{extra}/>'
+                else f"<artifact name={quoteattr(jar.artifact)} type={kind} ext={kind}{extra}/>"
             )
             + "</dependency>"
         )

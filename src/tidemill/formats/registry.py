@@ -82,6 +82,10 @@ class Registry:
             return known
         path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
         answer = self._ask(path, {"schema": schema})
+        if answer.status == 409:
+            # Tasks register at the same time, and Apicurio takes the first and refuses the others,
+            # "already exists". By now the schema is there, unless it is refused for what it says.
+            answer = self._ask(path, {"schema": schema})
         if answer.status in (409, 422):
             raise job_error(
                 "FMT-008",
