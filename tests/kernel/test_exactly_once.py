@@ -67,7 +67,9 @@ def numbers(spark: Any) -> Iterator[Callable[..., Job]]:
         sleeps: int = 0,
         in_headers: bool = False,
     ) -> Job:
-        datagen = {"rowsPerSecond": 100_000 if count else 200, "maxRowsPerBatch": per_batch}
+        # Those of a count are all due at once, so that batches are as large as they may be.
+        rate = 1_000_000_000 if count else 200
+        datagen = {"rowsPerSecond": rate, "maxRowsPerBatch": per_batch}
         if count:
             datagen["numberOfRows"] = count
         frame = spark.readStream.format("tidemill-datagen").option("spec", json.dumps(datagen))
@@ -199,12 +201,12 @@ def test_a_transaction_that_was_open_for_too_long_is_told_and_may_be_tried_again
     spec = sink("job", topic, **{"transaction.timeout.ms": "1000"})
     rows = {"count": 800, "size": 100_000, "per_batch": 800}
     with pytest.raises(JobFailed) as failed:
-        # The broker looks for such transactions every ten seconds: here it does twice.
-        finish(numbers(spec, tmp_path, sleeps=22, **rows))
+        # The broker looks for such transactions every second.
+        finish(numbers(spec, tmp_path, sleeps=10, **rows))
     assert failed.value.fault["code"] == "RUN-014"
     assert failed.value.fault["passing"]
     assert "'properties.transaction.timeout.ms'" in failed.value.fault["hint"]
-    finish(numbers(spec, tmp_path, **rows))
+    finish(numbers(sink("job", topic), tmp_path, **rows))
     assert committed(topic) == list(range(800))
 
 
