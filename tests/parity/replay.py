@@ -124,6 +124,8 @@ class _Replayed:
         wire.prepare(self.bootstrap, self.case, self.values)
         for step in range(len(self.case.steps)):
             if step:
+                if self.way is Way.RESTARTED:
+                    self.close()  # two jobs of one checkpoint would take each other's work
                 wire.write_step(self.bootstrap, self.case, step, self.values)
             if self.way is Way.RESTARTED:
                 self._start(one_by_one=True)
