@@ -169,7 +169,7 @@ def _run(session: Session, answers: list[Job | Text], name: str) -> int:
                     break
             session.wait_ready(watch.jobs)
             if watch.jobs:
-                say("ready")
+                watch.say("ready")
             while watch.any_active() and not stopped():
                 watch.look()
                 time.sleep(_POLL_SECONDS)
@@ -203,8 +203,7 @@ class _Watch:
             progress = self._progress.setdefault(job.name, Progress())
             progress.add(job.reports())
             for line in job.notices():
-                self._clear()
-                say(line)
+                self.say(line)
             if job.name not in self.failed and not job.is_active:
                 failure = job.failure()
                 if failure is not None:
@@ -221,6 +220,11 @@ class _Watch:
             for job in self.jobs:
                 if job.is_active and self._progress[job.name].batches:
                     say(f"{job.name}: {self._progress[job.name].line()}")
+
+    def say(self, line: str) -> None:
+        """A line of its own, where the line that is written over was."""
+        self._clear()
+        say(line)
 
     def _line(self) -> str:
         active = [j for j in self.jobs if j.is_active]
