@@ -217,7 +217,8 @@ class _Formatter:
         """What only the tree knows about the words."""
         for node in ast.walk(statement):
             match node:
-                case ast.Identifier():
+                # The argument `ON EMPTY` of JSON_VALUE stands for DEFAULT, which is no name.
+                case ast.Identifier() if " " not in node.name:
                     self.names.add(node.span.start)
                 case ast.FunctionCall() if node.form != "OVERLAPS":
                     self.calls.add(node.name.span.end)
