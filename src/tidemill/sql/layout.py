@@ -686,7 +686,7 @@ def _bracket(bracket: _Bracket, before: str) -> _Doc:
         body = _sequence(items)
     elif before == "OVER" or _key(items, 0) in _WINDOW_CLAUSES:
         body = _clauses(items, frozenset(), _SPACE)
-    elif _key(items, 0) in _LIKE_OPTIONS:
+    elif _key(items, 0) in _LIKE_OPTIONS and _key(items, 1).isalpha():
         body = _clauses(items, _LIKE_OPTIONS, _SPACE)
     elif all(map(_is_size, items)):
         return _enclosed(bracket, _sequence(items), "")
