@@ -11,7 +11,6 @@ import atexit
 import os
 import re
 import shutil
-import socket
 import sys
 import tempfile
 import zipfile
@@ -27,6 +26,7 @@ from pyspark.sql import SparkSession
 from tidemill import __version__
 from tidemill.errors import job_error, usage_error
 from tidemill.spark import check_version
+from tidemill.spark.restarts import silence
 
 _PACKAGE = Path(__file__).parent.parent
 _MASTERS = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+")
@@ -162,19 +162,13 @@ def _check_master(master: str) -> None:
         )
     if not master.startswith("spark://"):
         return
-    addresses = master.removeprefix("spark://").split(",")
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-            return
-        except (OSError, ValueError):
-            continue
-    raise job_error(
-        "SETUP-017",
-        f"no Spark master answers at {' or '.join(addresses)}",
-        "give --master the URL that the master's web page shows, spark://HOST:7077",
-    )
+    servers = master.removeprefix("spark://")
+    if silence(servers, _CONNECT_SECONDS):
+        raise job_error(
+            "SETUP-017",
+            f"no Spark master answers at {' or '.join(servers.split(','))}",
+            "give --master the URL that the master's web page shows, spark://HOST:7077",
+        )
 
 
 def _is_local(master: str) -> bool:

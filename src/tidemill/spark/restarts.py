@@ -152,7 +152,7 @@ def answers(servers: str) -> bool:
 
 
 def silence(servers: str, seconds: float) -> list[str]:
-    """Why nobody answers at any of the addresses of `bootstrap.servers`; nothing, if somebody does."""
+    """Why nobody answers at any of some addresses, as `bootstrap.servers` lists them; nothing, if somebody does."""
     reasons = []
     for address in map(str.strip, servers.split(",")):
         try:

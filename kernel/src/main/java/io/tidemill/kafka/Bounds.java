@@ -150,7 +150,7 @@ record Bounds(KafkaOffset start, KafkaOffset end) {
       String reset) {
     Map<TopicPartition, Long> beginnings = topics.beginnings(partitions);
     Map<TopicPartition, Long> ends = topics.ends(partitions);
-    Map<TopicPartition, Long> highs = topics.highs(partitions);
+    Map<TopicPartition, Long> highs = spec.readsCommitted() ? topics.highs(partitions) : ends;
     Map<TopicPartition, Long> result = new HashMap<>();
     for (TopicPartition tp : partitions) {
       Long offset = wanted.get(tp);
