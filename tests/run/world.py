@@ -89,7 +89,9 @@ class World:
         }
         return "WITH (" + ", ".join(f"'{k}' = '{v}'" for k, v in every.items()) + ")"
 
-    def run(self, sql: str, *, keep: bool = False, **settings: str) -> None:
+    def run(
+        self, sql: str, *, keep: bool = False, reset_state: bool = False, **settings: str
+    ) -> None:
         """Run a script, bounded, to its end. `keep` resumes from this test's checkpoint."""
         given = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
 
@@ -97,6 +99,7 @@ class World:
             self.spark,
             checkpoint=self.checkpoint if keep else None,
             bounded=True,
+            reset_state=reset_state,
             settings=given,
             output=Collected(self.rows),
         )

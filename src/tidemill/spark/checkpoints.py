@@ -1,0 +1,303 @@
+"""A job's checkpoint: Spark's logs, and beside them what we keep of the job, in `tidemill.json`.
+
+In: a job, and where its checkpoint is. Out: under which id and how wide it runs, or why it cannot go on from there.
+Law: what a checkpoint holds is taken up by the job that it was made for, or by none. Nothing of it is deleted: what
+does not fit is moved aside, and only if that is asked for and when the job that takes its place can be lowered.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidemill.errors import JobError, job_error
+from tidemill.plan.environment import Job
+from tidemill.plan.fingerprint import Fingerprint, difference, fingerprint
+from tidemill.spark.sink import transactional_id_prefix
+from tidemill.tables.kafka import TopicTable
+
+_FACTS = "tidemill.json"
+_NEW_FACTS = "tidemill.json.new"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The directory of one job."""
+
+    spark: SparkSession
+    place: str
+    """Its URI."""
+
+    def facts(self) -> dict[str, Any]:
+        """What the job wrote beside Spark's own files when it started last."""
+        for name in (_FACTS, _NEW_FACTS):
+            text = self._read(name)
+            if text is not None:
+                return dict(json.loads(text)) if text.endswith("}") else {}
+        return {}
+
+    def keep(self, facts: Mapping[str, Any]) -> None:
+        """A kill at any point leaves the old facts or the new ones."""
+        new, system = self._hadoop(_NEW_FACTS)
+        stream = system.create(new, True)
+        try:
+            stream.write(bytearray(json.dumps(facts).encode()))
+        finally:
+            stream.close()
+        path, _ = self._hadoop(_FACTS)
+        system.delete(path, False)
+        system.rename(new, path)
+
+    def exists(self) -> bool:
+        path, system = self._hadoop("")
+        return bool(system.exists(path))
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the last batch that was planned, -1 if there is none."""
+        return self._last("offsets")
+
+    def is_batch_open(self) -> bool:
+        """Whether a batch has been planned and not been committed: it will be run again."""
+        return self.last_batch > self._last("commits")
+
+    def partitions(self, batch: int) -> int | None:
+        """In how many parts the state is cut that a batch works on."""
+        text = self._read(f"offsets/{batch}")
+        if text is None:
+            return None
+        found = json.loads(text.splitlines()[1])["conf"].get(_PARTITIONS)
+        return None if found is None else int(found)
+
+    def unfinished_partitions(self) -> int | None:
+        """The parallelism to which the state was being brought when that was broken off."""
+        last = self.last_batch
+        if last < 1 or not self.is_batch_open():
+            return None
+        before, now = self.partitions(last - 1), self.partitions(last)
+        return now if before is not None and before != now else None
+
+    def move_aside(self) -> str:
+        """Make room for a new one; the old one's new place."""
+        aside = f"{self.place}.old-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        path, system = self._hadoop("")
+        if not system.rename(path, self._path(aside)):
+            raise job_error(
+                "RUN-037", f"the checkpoint '{self.place}' cannot be moved to '{aside}'"
+            )
+        return aside
+
+    def _last(self, log: str) -> int:
+        path, system = self._hadoop(log)
+        names = (
+            [s.getPath().getName() for s in system.listStatus(path)] if system.exists(path) else []
+        )
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _read(self, name: str) -> str | None:
+        path, system = self._hadoop(name)
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            return str(self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _path(self, place: str) -> Any:
+        return self.spark._jvm.org.apache.hadoop.fs.Path(place)
+
+    def _hadoop(self, name: str) -> tuple[Any, Any]:
+        path = self._path(f"{self.place}/{name}" if name else self.place)
+        return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+
+
+# --- going on from one ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What stays the same in all runs from a checkpoint, or until a batch is done."""
+
+    checkpoint: Checkpoint
+    job_id: str
+    parallelism: int
+    facts: Mapping[str, Any]
+    stored: Mapping[str, Any]
+    drops: JobError | None = None
+    """Why the checkpoint does not fit, if its state is to be dropped for that."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The job's id, and those under which it may have left transactions open."""
+        former = self.stored.get("job") if self.drops is not None else None
+        return (self.job_id,) if former is None else (str(former), self.job_id)
+
+    def seal(self, notices: list[str]) -> None:
+        """The job is going to run: from now on the checkpoint is its own."""
+        if self.drops is not None:
+            aside = self.checkpoint.move_aside()
+            notices.append(
+                f"{self.drops.diagnostics[0].message}; the state is dropped and the job starts anew,"
+                f" what was there is kept in {aside}"
+            )
+        if self.drops is not None or self.facts != self.stored:
+            self.checkpoint.keep(self.facts)
+
+
+def settle(
+    checkpoint: Checkpoint,
+    job: Job,
+    zone: str,
+    parallelism: int,
+    reset_state: bool,
+    notices: list[str],
+) -> Settled:
+    """`parallelism` is what the job would have in a new checkpoint."""
+    stored = checkpoint.facts()
+    taken = fingerprint(job.roots)
+    is_open = checkpoint.is_batch_open()
+    misfit = _misfit(checkpoint, job, zone, stored, taken, is_open)
+    if misfit is not None and not reset_state:
+        raise misfit
+    goes_on = misfit is None
+    job_id = str((goes_on and stored.get("job")) or uuid.uuid4().hex[:16])
+    if goes_on:
+        parallelism = _kept_parallelism(
+            checkpoint, job, stored, taken, parallelism, is_open, notices
+        )
+    facts = {
+        "time_zone": zone,
+        "job": job_id,
+        "parallelism": parallelism,
+        **_writers(job, job_id),
+        "fingerprint": json.loads(json.dumps(taken.to_json())),
+    }
+    return Settled(checkpoint, job_id, parallelism, facts, stored, misfit)
+
+
+_RESET = "--reset-state drops the state and starts the job anew"
+
+
+def _misfit(
+    checkpoint: Checkpoint,
+    job: Job,
+    zone: str,
+    stored: Mapping[str, Any],
+    taken: Fingerprint,
+    is_open: bool,
+) -> JobError | None:
+    """Why the job cannot go on from the checkpoint."""
+    if stored.get("time_zone", zone) != zone:
+        return job_error(
+            "RUN-030",
+            f"the checkpoint was made with 'table.local-time-zone' = '{stored['time_zone']}', not '{zone}'",
+            f"set the old zone, or start with another --checkpoint; {_RESET}",
+            job.span,
+        )
+    before = None
+    if "fingerprint" in stored:
+        try:
+            before = Fingerprint.from_json(stored["fingerprint"])
+        except ValueError:
+            return job_error(
+                "RUN-035",
+                "the checkpoint was made by a later release of Tidemill",
+                f"run that release, or start with another --checkpoint; {_RESET}",
+                job.span,
+            )
+        found = difference(before, taken)
+        if found is not None:
+            return job_error(
+                "RUN-034",
+                f"the checkpoint was made by another query: {found}",
+                "what has state, and what comes before it, must stay as it was: keep the old query, or start with"
+                f" another --checkpoint; {_RESET}",
+                found.span or job.span,
+            )
+    unfinished = checkpoint.unfinished_partitions()
+    if unfinished is not None:
+        return job_error(
+            "RUN-036",
+            f"the state was being brought to a parallelism of {unfinished}, and that was broken off",
+            f"finish it: tidemill state repartition {checkpoint.place} {unfinished}",
+            job.span,
+        )
+    if job.exactly_once and is_open:
+        return _other_writers(job, stored, before, taken)
+    return None
+
+
+def _other_writers(
+    job: Job, stored: Mapping[str, Any], before: Fingerprint | None, taken: Fingerprint
+) -> JobError | None:
+    """In an open batch every writer must have the rows that it had, or some are lost and others there twice."""
+    now = _writers(job, str(stored.get("job")))
+    changed = [
+        f"'{option}'"
+        for fact, option in _WRITER_OPTIONS.items()
+        if any(stored.get(fact, {}).get(name, n) != n for name, n in now[fact].items())
+    ]
+    if before is not None and before.flow != taken.flow:
+        changed.append("the query")
+    if not changed:
+        return None
+    return job_error(
+        "RUN-033",
+        "the batch that the job was stopped in must be finished by the writers that began it, and"
+        f" {changed[0]} has changed",
+        f"start the job with the old {changed[0].removeprefix('the ')}, stop it with Ctrl-C, and change it then;"
+        f" {_RESET}",
+        job.span,
+    )
+
+
+# What the checkpoint calls a fact of `_writers`, and the option that it comes from.
+_WRITER_OPTIONS = {"writers": "sink.parallelism", "prefixes": "sink.transactional-id-prefix"}
+
+
+def _writers(job: Job, job_id: str) -> dict[str, dict[str, Any]]:
+    """How many writers the exactly-once tables of a job have, where it says so, and the prefixes of their ids."""
+    counts, prefixes = {}, {}
+    for table in job.exactly_once:
+        assert isinstance(table.connector, TopicTable)
+        counts[table.name] = table.connector.sink_parallelism
+        prefixes[table.name] = transactional_id_prefix(table, job_id)
+    return {"writers": counts, "prefixes": prefixes}
+
+
+def _kept_parallelism(
+    checkpoint: Checkpoint,
+    job: Job,
+    stored: Mapping[str, Any],
+    taken: Fingerprint,
+    wanted: int,
+    is_open: bool,
+    notices: list[str],
+) -> int:
+    """State is cut by it, and in an open batch every writer must have the rows that it had."""
+    if not taken.is_stateless:
+        # What the last batch has worked with, whatever older releases have written beside it.
+        kept = checkpoint.partitions(checkpoint.last_batch) or wanted
+        if kept != wanted:
+            notices.append(
+                f"{job.target}: the state in the checkpoint is for a parallelism of {kept}, and the job goes on with"
+                f" it; 'tidemill state repartition {checkpoint.place} {wanted}' makes it {wanted}"
+            )
+        return kept
+    if job.exactly_once and is_open:
+        kept = int(stored.get("parallelism", wanted))
+        if kept != wanted:
+            notices.append(
+                f"{job.target}: the job was stopped inside a batch, and goes on with the parallelism of that batch,"
+                f" {kept}; {wanted} counts when it is started after a stop with Ctrl-C"
+            )
+        return kept
+    return wanted
