@@ -416,10 +416,11 @@ def _differing(old: Part, new: Part, operator: str | None) -> Iterator[Differenc
     if old.is_like(new):
         return
     if old.facts["node"] != new.facts["node"] or len(old.inputs) != len(new.inputs):
-        if len(new.inputs) == 1 and new.inputs[0].is_like(old):
-            yield Difference(None, new, operator)
-        elif len(old.inputs) == 1 and old.inputs[0].is_like(new):
-            yield Difference(old, None, operator)
+        come, gone = _before(new, old), _before(old, new)
+        if come is not None:
+            yield Difference(None, come, operator)
+        elif gone is not None:
+            yield Difference(gone, None, operator)
         else:
             yield Difference(old, new, operator)
         return
@@ -428,6 +429,18 @@ def _differing(old: Part, new: Part, operator: str | None) -> Iterator[Differenc
     feeds = new.name if kind in _STATEFUL_NAMES else operator
     for before, now in zip(old.inputs, new.inputs, strict=True):
         yield from _differing(before, now, feeds)
+
+
+def _before(part: Part, other: Part) -> Part | None:
+    """Of the nodes that stand before one of the other's kind, the one that says most: a projection says least."""
+    passed = []
+    while part.facts["node"] != other.facts["node"]:
+        passed.append(part)
+        if len(part.inputs) != 1:
+            return None
+        [part] = part.inputs
+    telling = [each for each in passed if each.facts["node"] != "Project"]
+    return (telling or passed)[0]
 
 
 _STATEFUL_NAMES = frozenset(

@@ -19,11 +19,13 @@ from pyspark.sql import SparkSession
 from tidemill.errors import JobError, job_error
 from tidemill.plan.environment import Job
 from tidemill.plan.fingerprint import Fingerprint, difference, fingerprint
+from tidemill.spark.faults import DAMAGED_HINT
 from tidemill.spark.sink import transactional_id_prefix
 from tidemill.tables.kafka import TopicTable
 
 _FACTS = "tidemill.json"
 _NEW_FACTS = "tidemill.json.new"
+_ASIDE = ".old-"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
@@ -55,9 +57,17 @@ class Checkpoint:
         system.delete(path, False)
         system.rename(new, path)
 
-    def exists(self) -> bool:
+    @property
+    def is_job(self) -> bool:
+        path, system = self._hadoop("offsets")
+        return bool(system.exists(path)) and _ASIDE not in self.place
+
+    def children(self) -> list[Checkpoint]:
         path, system = self._hadoop("")
-        return bool(system.exists(path))
+        names = sorted(
+            str(s.getPath().getName()) for s in system.listStatus(path) if s.isDirectory()
+        )
+        return [Checkpoint(self.spark, f"{self.place}/{name}") for name in names]
 
     @property
     def last_batch(self) -> int:
@@ -70,23 +80,37 @@ class Checkpoint:
 
     def partitions(self, batch: int) -> int | None:
         """In how many parts the state is cut that a batch works on."""
-        text = self._read(f"offsets/{batch}")
-        if text is None:
-            return None
-        found = json.loads(text.splitlines()[1])["conf"].get(_PARTITIONS)
+        found = self._entry("offsets", batch).get("conf", {}).get(_PARTITIONS)
         return None if found is None else int(found)
+
+    def check(self, has_state: bool) -> None:
+        """Raise what is missing or broken of all that a job goes on from."""
+        last, committed = self.last_batch, self._last("commits")
+        if committed < 0:
+            return
+        self._entry("commits", committed)
+        self._entry("offsets", committed)
+        partitions = self.partitions(committed)
+        if has_state and partitions is not None:
+            files = self.spark._jvm.io.tidemill.checkpoint.StateFiles
+            # The state of version 1 is what the first batch, which has the number 0, leaves.
+            wrong = files.broken(self.place, self._conf, committed + 1, partitions)
+            if wrong:
+                raise damaged(wrong)
+        if last > committed:
+            self._entry("offsets", last)
 
     def unfinished_partitions(self) -> int | None:
         """The parallelism to which the state was being brought when that was broken off."""
         last = self.last_batch
-        if last < 1 or not self.is_batch_open():
+        if last < 1 or not self.is_batch_open() or self._read(f"offsets/{last - 1}") is None:
             return None
         before, now = self.partitions(last - 1), self.partitions(last)
         return now if before is not None and before != now else None
 
     def move_aside(self) -> str:
         """Make room for a new one; the old one's new place."""
-        aside = f"{self.place}.old-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        aside = f"{self.place}{_ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S}"
         path, system = self._hadoop("")
         if not system.rename(path, self._path(aside)):
             raise job_error(
@@ -100,6 +124,18 @@ class Checkpoint:
             [s.getPath().getName() for s in system.listStatus(path)] if system.exists(path) else []
         )
         return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _entry(self, log: str, batch: int) -> dict[str, Any]:
+        """What Spark wrote of a batch, of which there are a version and a line of JSON first."""
+        text = self._read(f"{log}/{batch}")
+        path = f"'{self._path(self.place).toUri().getPath()}/{log}/{batch}'"
+        if text is None:
+            raise damaged(f"{path} is missing")
+        lines = text.splitlines()
+        try:
+            return dict(json.loads(lines[1]))
+        except (IndexError, ValueError):
+            raise damaged(f"{path} is broken") from None
 
     def _read(self, name: str) -> str | None:
         path, system = self._hadoop(name)
@@ -116,7 +152,24 @@ class Checkpoint:
 
     def _hadoop(self, name: str) -> tuple[Any, Any]:
         path = self._path(f"{self.place}/{name}" if name else self.place)
-        return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+        return path, path.getFileSystem(self._conf)
+
+    @property
+    def _conf(self) -> Any:
+        return self.spark._jsc.hadoopConfiguration()
+
+
+def jobs_below(place: Checkpoint) -> list[Checkpoint]:
+    """The checkpoint at a place, or those that `run --checkpoint` has made below it; none that was moved aside."""
+    if place.is_job:
+        return [place]
+    return [
+        job for script in place.children() for job in [script, *script.children()] if job.is_job
+    ]
+
+
+def damaged(what: str) -> JobError:
+    return job_error("RUN-038", f"the checkpoint is damaged: {what}", DAMAGED_HINT)
 
 
 # --- going on from one ---------------------------------------------------------------------------
@@ -161,8 +214,9 @@ def settle(
     notices: list[str],
 ) -> Settled:
     """`parallelism` is what the job would have in a new checkpoint."""
-    stored = checkpoint.facts()
     taken = fingerprint(job.roots)
+    checkpoint.check(has_state=not taken.is_stateless)
+    stored = checkpoint.facts()
     is_open = checkpoint.is_batch_open()
     misfit = _misfit(checkpoint, job, zone, stored, taken, is_open)
     if misfit is not None and not reset_state:
@@ -285,7 +339,8 @@ def _kept_parallelism(
     """State is cut by it, and in an open batch every writer must have the rows that it had."""
     if not taken.is_stateless:
         # What the last batch has worked with, whatever older releases have written beside it.
-        kept = checkpoint.partitions(checkpoint.last_batch) or wanted
+        last = checkpoint.last_batch
+        kept = (checkpoint.partitions(last) if last >= 0 else None) or wanted
         if kept != wanted:
             notices.append(
                 f"{job.target}: the state in the checkpoint is for a parallelism of {kept}, and the job goes on with"
@@ -301,3 +356,46 @@ def _kept_parallelism(
             )
         return kept
     return wanted
+
+
+# --- cutting state anew --------------------------------------------------------------------------
+
+
+def repartition(checkpoint: Checkpoint, parallelism: int) -> bool:
+    """Cut the state of a job that does not run into so many parts; False if it is cut so already.
+
+    It is a batch without rows in Spark's logs: one that was broken off is found there, and finished by another call.
+    """
+    stored = checkpoint.facts()
+    last = checkpoint.last_batch
+    if last < 0:
+        raise _not_now(
+            "has done no batch yet", "its first start decides: SET 'parallelism.default'"
+        )
+    taken = Fingerprint.from_json(stored["fingerprint"]) if "fingerprint" in stored else None
+    if taken is not None and taken.is_stateless:
+        raise _not_now(
+            "has no state", "its parallelism follows 'parallelism.default' at every start"
+        )
+    unfinished = checkpoint.unfinished_partitions()
+    if unfinished not in (None, parallelism):
+        raise _not_now(
+            f"was being brought to a parallelism of {unfinished}, and that was broken off",
+            f"finish it first: tidemill state repartition {checkpoint.place} {unfinished}",
+        )
+    if unfinished is None and checkpoint.is_batch_open():
+        raise _not_now(
+            "was stopped inside a batch, which must be finished with the parallelism that it began with",
+            "run the job until it is ready, and stop it with Ctrl-C",
+        )
+    checkpoint.check(has_state=True)
+    if unfinished is None and checkpoint.partitions(last) == parallelism:
+        return False
+    checkpoint.spark._streamingCheckpointManager.repartition(checkpoint.place, parallelism)
+    # Whoever is killed before this line loses nothing: it is Spark's number that counts.
+    checkpoint.keep({**stored, "parallelism": parallelism})
+    return True
+
+
+def _not_now(why: str, hint: str) -> JobError:
+    return job_error("RUN-039", f"the job of this checkpoint {why}", hint)
