@@ -124,6 +124,7 @@ DAMAGED = {
     "what has changed last": "state/0/0/3.changelog",
     "a snapshot": "state/0/1/1.zip",
     "a snapshot's table": "state/0/*/SSTs/*.sst",
+    "what Spark knows of an operator": "state/0/_metadata/v2/[0-9]*",
     "the log of commits": "commits/2",
     "the log of offsets": "offsets/2",
 }
@@ -144,11 +145,15 @@ def test_damage_is_named_before_anything_is_written(world: World, what: str) -> 
     for pattern in DAMAGED.values():
         if what == "missing" and pattern.startswith("commits"):
             continue  # such a batch is run again
-        victim = sorted(directory.glob(pattern))[0]
-        damage(victim, what)
+        victims = sorted(directory.glob(pattern))
+        for victim in victims:
+            damage(victim, what)
         found = refusal(world, script)
-        assert found.code == "RUN-038", victim
-        assert f"'{victim}' is {'missing' if what == 'missing' else 'broken'}" in found.message
+        assert found.code == "RUN-038", victims
+        told = [f"'{v}' is {'missing' if what == 'missing' else 'broken'}" for v in victims]
+        told += [f"'{v.parent}' holds no snapshot" for v in victims if v.suffix == ".zip"]
+        told += [f"'{v.parent}' is empty" for v in victims if v.parent.name == "v2"]
+        assert any(words in found.message for words in told), found.message
         assert len(world.records(totals)) == written
         shutil.rmtree(directory)
         shutil.copytree(copy, directory)
@@ -173,8 +178,12 @@ def test_what_spark_finds_damaged_is_told_in_one_sentence(world: World) -> None:
     source, totals = world.create(*orders(range(30))), world.create(hint="totals")
     script = counting(world, source, totals)
     world.run(script, keep=True)
-    for schema in job_directory(world).glob("state/0/_stateSchema/default/*"):
-        schema.write_bytes(b"")
+    for changes in job_directory(world).glob("state/0/*/1.changelog"):
+        changes.unlink()
+    for table in job_directory(world).glob("state/0/*/SSTs/*.sst"):
+        content = bytearray(table.read_bytes())
+        content[len(content) // 2] ^= 255
+        table.write_bytes(content)
     world.produce(source, *orders(range(3)))
     found = refusal(world, script)
     assert found.code == "RUN-038"

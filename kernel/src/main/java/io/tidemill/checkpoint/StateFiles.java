@@ -1,5 +1,6 @@
 package io.tidemill.checkpoint;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.ByteArrayInputStream;
@@ -48,8 +49,10 @@ public final class StateFiles {
     StateFiles checked = new StateFiles(state.getFileSystem(conf));
     try {
       for (int operator : checked.operators(state)) {
+        Path directory = new Path(state, "" + operator);
+        checked.checkDescription(new Path(directory, "_metadata/v2"));
         for (int partition = 0; partition < partitions; partition++) {
-          checked.check(new Path(new Path(state, "" + operator), "" + partition), version);
+          checked.check(new Path(directory, "" + partition), version);
         }
       }
       return "";
@@ -101,15 +104,44 @@ public final class StateFiles {
         snapshot = each.getPath();
       }
     }
-    if (snapshot != null) {
-      checkSnapshot(snapshot);
+    if (snapshot == null) {
+      // Spark makes one of the first version, without which it does not know what the changes are of.
+      throw new Broken(directory, "holds no snapshot");
     }
+    checkSnapshot(snapshot);
     for (long number = from + 1; number <= version; number++) {
       Path change = changes.get(number);
       if (change == null) {
         throw new Broken(new Path(directory, number + ".changelog"), "is missing");
       }
       checkEnd(change);
+    }
+  }
+
+  /** What Spark says of an operator is a version and a line of JSON, which names the file with the state's columns. */
+  private void checkDescription(Path directory) throws IOException {
+    long last = -1;
+    for (FileStatus each : list(directory)) {
+      String name = each.getPath().getName();
+      last = name.matches("\\d+") ? Math.max(last, Long.parseLong(name)) : last;
+    }
+    if (last < 0) {
+      throw new Broken(directory, "is empty");
+    }
+    Path newest = new Path(directory, "" + last);
+    String text = new String(read(newest), StandardCharsets.UTF_8);
+    JsonNode description;
+    try {
+      description = new ObjectMapper().readTree(text.substring(text.indexOf('\n') + 1));
+    } catch (JsonProcessingException e) {
+      throw new Broken(newest, "is broken");
+    }
+    for (JsonNode store : description.path("stateStoreInfo")) {
+      for (JsonNode schema : store.path("stateSchemaFilePaths")) {
+        if (length(new Path(schema.asText())) == 0) {
+          throw new Broken(new Path(schema.asText()), "is broken");
+        }
+      }
     }
   }
 
