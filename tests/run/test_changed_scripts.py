@@ -175,6 +175,22 @@ def test_a_table_that_is_read_twice_has_its_offsets_twice(world: World) -> None:
     assert f"it has kafka(topic=[{source}]), and the script no longer does" in found.message
 
 
+def test_a_set_with_another_sink_says_that_it_starts_fresh(world: World) -> None:
+    source, totals = world.create(*orders(range(3))), world.create(hint="totals")
+    copied = world.create(hint="copy")
+    tables = (
+        f"{ORDERS}{world.kafka(source)}; {TOTALS}{world.upsert(totals)};"
+        f"{COPY}{world.kafka(copied)};"
+    )
+    query = "INSERT INTO totals SELECT customer, COUNT(*) FROM orders GROUP BY customer;"
+    world.run(tables + query, keep=True)
+    assert not [n for n in world.notices if "starts fresh" in n]
+    more = f"BEGIN STATEMENT SET; {query} INSERT INTO copy SELECT * FROM orders; END;"
+    world.run(tables + more, keep=True)
+    [said] = [n for n in world.notices if "starts fresh" in n]
+    assert "totals+copy: starts fresh; the checkpoint 'totals' beside it" in said
+
+
 def test_a_checkpoint_of_an_earlier_release_is_taken_as_it_is(world: World) -> None:
     source, totals = world.create(*orders(range(3))), world.create(hint="totals")
     script = (

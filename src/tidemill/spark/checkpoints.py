@@ -64,6 +64,8 @@ class Checkpoint:
 
     def children(self) -> list[Checkpoint]:
         path, system = self._hadoop("")
+        if not system.exists(path):
+            return []
         names = sorted(
             str(s.getPath().getName()) for s in system.listStatus(path) if s.isDirectory()
         )
@@ -221,6 +223,8 @@ def settle(
     misfit = _misfit(checkpoint, job, zone, stored, taken, is_open)
     if misfit is not None and not reset_state:
         raise misfit
+    if not stored and checkpoint.last_batch < 0:
+        notices += _left_behind(checkpoint, job)
     goes_on = misfit is None
     job_id = str((goes_on and stored.get("job")) or uuid.uuid4().hex[:16])
     if goes_on:
@@ -235,6 +239,22 @@ def settle(
         "fingerprint": json.loads(json.dumps(taken.to_json())),
     }
     return Settled(checkpoint, job_id, parallelism, facts, stored, misfit)
+
+
+def _left_behind(checkpoint: Checkpoint, job: Job) -> list[str]:
+    """A job is known by its sinks: with one more or less it is another, and that is easily overlooked."""
+    above = checkpoint.place.removesuffix(f"/{job.target}")
+    own = set(job.target.split("+"))
+    others = [
+        c.place.rpartition("/")[2]
+        for c in Checkpoint(checkpoint.spark, above).children()
+        if c.is_job
+    ]
+    return [
+        f"{job.target}: starts fresh; the checkpoint '{name}' beside it is of a job with other sinks"
+        for name in others
+        if name != job.target and own & set(name.split("+"))
+    ]
 
 
 _RESET = "--reset-state drops the state and starts the job anew"
