@@ -543,7 +543,7 @@ def test_large_distinct_sets_leave_the_group_and_stay_exact(
         assert by_key(job.take(), 1) == model.batch(rows), f"batch {number}"
     job.query.stop()
     state = spark.read.format("statestore").load(
-        str(tmp_path / "checkpoint-0"), stateVarName="group"
+        str(tmp_path / "checkpoint-0"), stateVarName="state"
     )
     assert max(len(row.value.value) for row in state.select("value").collect()) < 2000
 
