@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -89,6 +90,8 @@ class Lowering:
     """The job's id, if it writes exactly once."""
     numbers_tasks: bool = False
     """Whether rows have a TASK_COLUMN."""
+    ttl: timedelta = timedelta(0)
+    """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     _places: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
 
@@ -119,11 +122,14 @@ class Lowering:
                 below = self._below(node.input)
                 if node.condition is not None:
                     below = self._leaving(below, node.condition)
-                rows = normalize(below, node, self._sends_before(node), self.tally)
+                rows = normalize(
+                    below, node, self._sends_before(node), self._ttls(node), self.tally
+                )
                 return self._numbered(rows)
             case nodes.Aggregate():
                 below = self._below(node.input)
-                return self._numbered(group_aggregate(below, node, self._sends_before(node)))
+                rows = group_aggregate(below, node, self._sends_before(node), self._ttls(node))
+                return self._numbered(rows)
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
@@ -134,6 +140,11 @@ class Lowering:
 
     def _sends_before(self, node: nodes.Node) -> bool:
         return RowKind.UPDATE_BEFORE in self.modes.of(node)
+
+    def _ttls(self, node: nodes.Node) -> list[int]:
+        """Milliseconds for the state of each input."""
+        given = node.ttls or (None,) * len(node.inputs)
+        return [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition as deletes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,9 @@ class Tally:
         return found
 
 
-def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool) -> DataFrame:
+def group_aggregate(
+    frame: DataFrame, node: nodes.Aggregate, update_before: bool, ttls: Sequence[int]
+) -> DataFrame:
     """Columns c0… of the aggregate's input in; its own columns c0… and the row kind out."""
     width = len(node.keys)
     spec = {
@@ -58,6 +60,7 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
             for i, call in enumerate(node.calls)
         ],
         "updateBefore": update_before,
+        "ttl": ttls,
     }
     result = _operator(frame, "groupAggregate", spec)
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
@@ -67,7 +70,11 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
 
 
 def normalize(
-    frame: DataFrame, node: nodes.ChangelogNormalize, update_before: bool, tally: Tally
+    frame: DataFrame,
+    node: nodes.ChangelogNormalize,
+    update_before: bool,
+    ttls: Sequence[int],
+    tally: Tally,
 ) -> DataFrame:
     """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
     tells = ORDER_COLUMN in frame.columns
@@ -78,7 +85,7 @@ def normalize(
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
         "updateBefore": update_before,
-        "ttl": None,
+        "ttl": ttls,
     }
     return _operator(frame, "normalize", spec, tally.of(_table(node)))
 

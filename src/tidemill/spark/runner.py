@@ -269,6 +269,7 @@ class Runner:
                 tally,
                 reads_of(job.roots, every_partition=any(by_task)),
                 job_id if job.exactly_once else None,
+                ttl=_ttl(job),
             )
             frames = [
                 replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
@@ -456,6 +457,11 @@ def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _ttl(job: Job) -> timedelta:
+    ttl = job.settings.get("table.exec.state.ttl")
+    return ttl if isinstance(ttl, timedelta) else timedelta(0)
 
 
 def _zone(job: Job) -> str:
