@@ -3,8 +3,8 @@
 In: bench/cases/CASE.sql, whose `${orders}` or the like is a topic of bench/inputs.py that is filled once and whose
 `${out}` is a new topic for each run. Out: rows per second of each run, the medians, and their ratio; exit code 1 if it
 is less than the case's `-- wanted:`. A case with `-- state` is run by Flink as one would run it, on RocksDB with
-checkpoints, with and without mini-batches: the faster counts. A run's time is from the start of the job to its end, on warm processes: the first
-turns of each (`--warm`) are not counted, because both engines are still being compiled in them.
+checkpoints, with and without mini-batches: the faster counts. A run's time is from the start of the job to its end, on
+warm processes: the first turns of each (`--warm`) are not counted, because all are still being compiled in them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from inputs import INPUTS, PARTITIONS  # noqa: E402
 from tidemill import Session  # noqa: E402
 from tidemill.broker import start, topics  # noqa: E402
 from tidemill.errors import TidemillError  # noqa: E402
-
 
 STATE = {"state.backend.type": "rocksdb", "execution.checkpointing.interval": "10 s"}
 MINI_BATCH = {
