@@ -19,12 +19,20 @@ ORIGIN_COLUMN, ORDER_COLUMN = "_origin", "_order"
 """Hidden columns of a scan whose rows are put in order: the Kafka partition that a row comes from, its offset there."""
 
 
+_WARNINGS = {
+    "key in several partitions": (
+        "table '{}' has a key in several partitions, where Kafka keeps no order: the record that is read later counts"
+    ),
+}
+
+
 @dataclass
 class Tally:
     """What the operators of a job met that should not be: by the operator's name, then by what it was."""
 
     spark: SparkSession
     _counts: list[tuple[str, Any]] = field(default_factory=list)
+    _told: set[str] = field(default_factory=set)
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
@@ -38,6 +46,16 @@ class Tally:
             for what, number in dict(counts.values()).items():
                 found[f"{name}: {what}"] = found.get(f"{name}: {what}", 0) + int(number)
         return found
+
+    def warnings(self) -> list[str]:
+        """What a user should know at once, each thing once."""
+        told = []
+        for what in self.values():
+            name, _, fact = what.rpartition(": ")
+            if fact in _WARNINGS and what not in self._told:
+                self._told.add(what)
+                told.append(f"warning: {_WARNINGS[fact].format(name)}")
+        return told
 
 
 def group_aggregate(

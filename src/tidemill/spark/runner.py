@@ -149,6 +149,7 @@ class RunningJob:
     def notices(self) -> list[str]:
         """What there is to tell the user since the last call."""
         said = [*self._said, *self.spark._jvm.io.tidemill.Notices.take().splitlines()]
+        said += self.tally.warnings()
         self._said.clear()
         return said
 
