@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, script_error
@@ -58,8 +59,10 @@ def group(
     node: Node,
     items: Sequence[Placed],
     extra_keys: Sequence[Expr] = (),
+    ttl: timedelta | None = None,
 ) -> tuple[Node, list[Expr]]:
-    """The aggregate, and the items above it; `extra_keys` are grouped by as well, before the others."""
+    """The aggregate, and the items above it; `extra_keys` are grouped by as well, before the others. `ttl`: how long
+    its state is kept, if a hint says so."""
     keys = list(extra_keys)
     sets, window = _grouping(body, scope, keys)
     window_columns = _Window(window)
@@ -97,6 +100,8 @@ def group(
         )
     else:
         made = _aggregate(source, tuple(places), placed, tuple(names), body)
+        if type(made) is nodes.Aggregate and ttl is not None:
+            made = replace(made, ttls=(ttl,))
 
     def above(expr: Expr) -> Expr | None:
         if expr in keys:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.changelog import KIND_COLUMN
 from tidemill.plan import nodes
@@ -12,8 +15,52 @@ from tidemill.plan.expressions import Expr, Input
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 
+ORIGIN_COLUMN, ORDER_COLUMN = "_origin", "_order"
+"""Hidden columns of a scan whose rows are put in order: the Kafka partition that a row comes from, its offset there."""
 
-def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool) -> DataFrame:
+
+_WARNINGS = {
+    "key in several partitions": (
+        "table '{}' has a key in several partitions, where Kafka keeps no order: the record that is read later counts"
+    ),
+}
+
+
+@dataclass
+class Tally:
+    """What the operators of a job met that should not be: by the operator's name, then by what it was."""
+
+    spark: SparkSession
+    _counts: list[tuple[str, Any]] = field(default_factory=list)
+    _told: set[str] = field(default_factory=set)
+
+    def of(self, name: str) -> Any:
+        """A place where the kernel counts for one operator."""
+        counts = self.spark._jvm.io.tidemill.state.Counts.of(self.spark._jsparkSession)
+        self._counts.append((name, counts))
+        return counts
+
+    def values(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for name, counts in self._counts:
+            for what, number in dict(counts.values()).items():
+                found[f"{name}: {what}"] = found.get(f"{name}: {what}", 0) + int(number)
+        return found
+
+    def warnings(self) -> list[str]:
+        """What a user should know at once, each thing once."""
+        told = []
+        for what in self.values():
+            name, _, fact = what.rpartition(": ")
+            if fact in _WARNINGS and what not in self._told:
+                self._told.add(what)
+                told.append(f"warning: {_WARNINGS[fact].format(name)}")
+        return told
+
+
+def group_aggregate(
+    frame: DataFrame, node: nodes.Aggregate, update_before: bool, ttls: Sequence[int]
+) -> DataFrame:
     """Columns c0… of the aggregate's input in; its own columns c0… and the row kind out."""
     width = len(node.keys)
     spec = {
@@ -31,14 +78,45 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
             for i, call in enumerate(node.calls)
         ],
         "updateBefore": update_before,
+        "ttl": ttls,
     }
-    spark = frame.sparkSession
-    operators = spark._jvm.io.tidemill.state.Operators
-    result = DataFrame(operators.groupAggregate(frame._jdf, json.dumps(spec)), spark)
+    result = _operator(frame, "groupAggregate", spec)
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def normalize(
+    frame: DataFrame,
+    node: nodes.ChangelogNormalize,
+    update_before: bool,
+    ttls: Sequence[int],
+    tally: Tally,
+) -> DataFrame:
+    """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
+    tells = ORDER_COLUMN in frame.columns
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.keys],
+        "columns": [column_name(i) for i in range(len(node.columns))],
+        "origin": ORIGIN_COLUMN if tells else None,
+        "order": ORDER_COLUMN if tells else None,
+        "updateBefore": update_before,
+        "ttl": ttls,
+    }
+    return _operator(frame, "normalize", spec, tally.of(_table(node)))
+
+
+def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any) -> DataFrame:
+    spark = frame.sparkSession
+    operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
+    return DataFrame(operator(frame._jdf, json.dumps(spec), *more), spark)
+
+
+def _table(node: nodes.Node) -> str:
+    """The table whose rows a node works on."""
+    return next(n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
 
 
 def divert(frame: DataFrame, spec: str) -> DataFrame:

@@ -31,6 +31,7 @@ from tidemill.plan.user_functions import python_path
 from tidemill.spark.checkpoints import Checkpoint, settle
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering, reads_of
+from tidemill.spark.operators import Tally
 from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.preflight import CONNECT_TIMEOUT_MS, Targets, check_tables, kafka_sources
 from tidemill.spark.printing import Printer, printers, register_printer, taker_of
@@ -88,6 +89,7 @@ class RunningJob:
     checkpoint: str
     kafka_sources: int
     dropped: Any
+    tally: Tally
     spark: SparkSession
     begin: Callable[[], StreamingQuery]
     """Starts the query anew, from its checkpoint."""
@@ -145,6 +147,7 @@ class RunningJob:
     def notices(self) -> list[str]:
         """What there is to tell the user since the last call."""
         said = [*self._said, *self.spark._jvm.io.tidemill.Notices.take().splitlines()]
+        said += self.tally.warnings()
         self._said.clear()
         return said
 
@@ -154,6 +157,10 @@ class RunningJob:
 
     def losses(self) -> dict[str, int]:
         return dict(self.dropped.value)
+
+    def oddities(self) -> dict[str, int]:
+        """What operators met in their input that should not be, and what became of it is documented."""
+        return dict(self.tally.values())
 
     def failure(self) -> JobError | None:
         """Why the job ended, if it did not end well."""
@@ -241,6 +248,7 @@ class Runner:
         targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
+        tally = Tally(self.spark)
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
@@ -269,8 +277,10 @@ class Runner:
                 job.modes[0],
                 max_rows,
                 lambda table: _Counter(table, dropped),
+                tally,
                 reads_of(job.roots, every_partition=any(by_task)),
                 job_id if job.exactly_once else None,
+                ttl=_ttl(job),
             )
             frames = [
                 replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
@@ -315,6 +325,7 @@ class Runner:
             checkpoint,
             len(kafka_sources(job)),
             dropped,
+            tally,
             self.spark,
             lambda: begin(prepare()),
             recovery,
@@ -395,6 +406,11 @@ def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _ttl(job: Job) -> timedelta:
+    ttl = job.settings.get("table.exec.state.ttl")
+    return ttl if isinstance(ttl, timedelta) else timedelta(0)
 
 
 def _zone(job: Job) -> str:

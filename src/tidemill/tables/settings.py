@@ -243,17 +243,17 @@ _HONOURED = (
         Status.HONOURED,
         "STREAMING",
     ),
+    Setting(
+        "table.exec.state.ttl",
+        DURATION,
+        "How long state of an idle key is kept; 0 is for ever.",
+        Status.HONOURED,
+        timedelta(0),
+    ),
     Setting("table.sql-dialect", _DIALECT, "Flink's default dialect.", Status.HONOURED, "default"),
 )
 
 _LATER = (
-    Setting(
-        "table.exec.state.ttl",
-        DURATION,
-        "How long state of an idle key is kept.",
-        Status.LATER,
-        timedelta(0),
-    ),
     Setting(
         "table.exec.source.idle-timeout",
         DURATION,

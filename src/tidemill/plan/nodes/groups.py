@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 
 from tidemill import types as t
@@ -59,6 +60,7 @@ class Aggregate(Single):
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
     names: tuple[str, ...]
+    ttls: tuple[timedelta | None, ...] = field(default=(), kw_only=True)
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
