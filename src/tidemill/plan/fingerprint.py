@@ -218,12 +218,14 @@ def _span(node: nodes.Node) -> Span | None:
     return found if isinstance(found, Span) else None
 
 
-# Fields that only name columns, or that stand for something else which is told.
-_UNTOLD = frozenset(["input", "left", "right", "parts", "names", "span", "table", "enforcement"])
+# Fields that only name columns, that say how long state is kept, or that stand for something else which is told.
+_UNTOLD = frozenset(
+    ["input", "left", "right", "parts", "names", "span", "table", "enforcement", "ttls"]
+)
 
 
 def _facts(node: nodes.Node) -> dict[str, str]:
-    """A field that a node gets later is among them, unless it is named above."""
+    """A field that a node gets in a later release is among them, too, unless it is as it was before there was one."""
     facts = {"node": type(node).__name__, "types": _types(node)}
     if isinstance(node, nodes.Scan):
         facts |= _scan_facts(node)
@@ -232,8 +234,8 @@ def _facts(node: nodes.Node) -> dict[str, str]:
     # Who remembers rows by their key, and how updates find them, follows from the keys below.
     facts["upsertKeys"] = _text(sorted(sorted(key) for key in node.upsert_keys))
     for each in dataclasses.fields(node):
-        if each.name not in _UNTOLD:
-            value = getattr(node, each.name)
+        value = getattr(node, each.name)
+        if each.name not in _UNTOLD and value != each.default:
             # Whether a rank has its number as a column, not the column's name.
             told = value is not None if each.name == "number" else value
             facts[each.name] = _text(told)

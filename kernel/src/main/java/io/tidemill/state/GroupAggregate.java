@@ -6,6 +6,7 @@ import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
@@ -128,6 +129,19 @@ final class GroupAggregate extends KeyedProcessor {
       changes.update(key, old, now);
     }
     return true;
+  }
+
+  @Override
+  StructType kept() {
+    return results(spec);
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    for (Accumulator accumulator : accumulators.all) {
+      accumulator.read(group, state);
+    }
+    rows.accept(result());
   }
 
   private byte[] result() {
