@@ -226,6 +226,7 @@ class Session:
         `name` may have its database and catalog in front.
         """
         from tidemill.spark.lower import Lowering, reads_of, with_kind
+        from tidemill.spark.operators import Tally
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
         from tidemill.spark.user_functions import register
 
@@ -240,7 +241,8 @@ class Session:
         register(self.spark, answer.functions)
         root, modes = answer.roots[0], answer.modes[0]
         uncounted = lambda table: lambda what, number: None  # noqa: E731
-        lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, uncounted, reads_of([root]))
+        tally, reads = Tally(self.spark), reads_of([root])
+        lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, uncounted, tally, reads)
         frame = with_kind(lowering.lower(root.input))
         return frame.toDF(*(c.name for c in root.input.columns), "_kind")
 

@@ -260,6 +260,8 @@ class _Watch:
             say(f"{end}: {job.name}: rows in {total}, rows out {progress.rows_out:,}, {batches}")
             for what, number in sorted(job.losses().items()):
                 say(f"  dropped: {what}: {number:,}")
+            for what, number in sorted(job.oddities().items()):
+                say(f"  met: {what}: {number:,}")
 
 
 def _report(failure: TidemillError) -> None:

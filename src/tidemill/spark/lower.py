@@ -17,7 +17,7 @@ from tidemill.plan.expressions import Expr
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
-from tidemill.spark.operators import group_aggregate
+from tidemill.spark.operators import Tally, group_aggregate, normalize
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable
@@ -81,6 +81,8 @@ class Lowering:
     max_rows_per_batch: int | None
     counter: Callable[[str], Count]
     """A place to count losses, per table."""
+    tally: Tally
+    """Where operators count what should not be."""
     reads: Sequence[Read]
     """The Kafka tables of the job; they are the same for all its roots."""
     exactly_once: str | None = None
@@ -113,13 +115,31 @@ class Lowering:
             case nodes.DropUpdateBefore():
                 kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
                 return self.lower(node.input).where(kept)
+            case nodes.ChangelogNormalize():
+                below = self._below(node.input)
+                if node.condition is not None:
+                    below = self._leaving(below, node.condition)
+                rows = normalize(below, node, self._sends_before(node), self.tally)
+                return self._numbered(rows)
             case nodes.Aggregate():
-                before = RowKind.UPDATE_BEFORE in self.modes.of(node)
-                below = replace(self, numbers_tasks=False).lower(node.input)
-                return self._numbered(group_aggregate(below, node, before))
+                below = self._below(node.input)
+                return self._numbered(group_aggregate(below, node, self._sends_before(node)))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
+
+    def _below(self, node: nodes.Node) -> DataFrame:
+        """The input of an operator that shuffles: nobody asks for the tasks before it."""
+        return replace(self, numbers_tasks=False).lower(node)
+
+    def _sends_before(self, node: nodes.Node) -> bool:
+        return RowKind.UPDATE_BEFORE in self.modes.of(node)
+
+    def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
+        """The same rows; those that do not fulfil a condition as deletes."""
+        kept, gone = f"({self._sql(condition)}) IS TRUE", int(RowKind.DELETE)
+        kind = f"CAST(IF({kept}, {KIND_COLUMN}, {gone}) AS TINYINT)"
+        return rows.withColumn(KIND_COLUMN, f.expr(kind))
 
     def _numbered(self, rows: DataFrame) -> DataFrame:
         if not self.numbers_tasks:

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.changelog import KIND_COLUMN
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Expr, Input
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
+
+ORIGIN_COLUMN, ORDER_COLUMN = "_origin", "_order"
+"""Hidden columns of a scan whose rows are put in order: the Kafka partition that a row comes from, its offset there."""
+
+
+@dataclass
+class Tally:
+    """What the operators of a job met that should not be: by the operator's name, then by what it was."""
+
+    spark: SparkSession
+    _counts: list[tuple[str, Any]] = field(default_factory=list)
+
+    def of(self, name: str) -> Any:
+        """A place where the kernel counts for one operator."""
+        counts = self.spark._jvm.io.tidemill.state.Counts.of(self.spark._jsparkSession)
+        self._counts.append((name, counts))
+        return counts
+
+    def values(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for name, counts in self._counts:
+            for what, number in dict(counts.values()).items():
+                found[f"{name}: {what}"] = found.get(f"{name}: {what}", 0) + int(number)
+        return found
 
 
 def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool) -> DataFrame:
@@ -32,13 +59,39 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
         ],
         "updateBefore": update_before,
     }
-    spark = frame.sparkSession
-    operators = spark._jvm.io.tidemill.state.Operators
-    result = DataFrame(operators.groupAggregate(frame._jdf, json.dumps(spec)), spark)
+    result = _operator(frame, "groupAggregate", spec)
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def normalize(
+    frame: DataFrame, node: nodes.ChangelogNormalize, update_before: bool, tally: Tally
+) -> DataFrame:
+    """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
+    tells = ORDER_COLUMN in frame.columns
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.keys],
+        "columns": [column_name(i) for i in range(len(node.columns))],
+        "origin": ORIGIN_COLUMN if tells else None,
+        "order": ORDER_COLUMN if tells else None,
+        "updateBefore": update_before,
+        "keepEqual": False,
+    }
+    return _operator(frame, "normalize", spec, tally.of(_table(node)))
+
+
+def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any) -> DataFrame:
+    spark = frame.sparkSession
+    operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
+    return DataFrame(operator(frame._jdf, json.dumps(spec), *more), spark)
+
+
+def _table(node: nodes.Node) -> str:
+    """The table whose rows a node works on."""
+    return next(n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
 
 
 def divert(frame: DataFrame, spec: str) -> DataFrame:

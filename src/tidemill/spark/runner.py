@@ -31,6 +31,7 @@ from tidemill.plan.environment import Job
 from tidemill.plan.user_functions import python_path
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering, reads_of
+from tidemill.spark.operators import Tally
 from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.preflight import CONNECT_TIMEOUT_MS, Targets, check_tables, kafka_sources
 from tidemill.spark.printing import Printer, printers, register_printer, taker_of
@@ -90,6 +91,7 @@ class RunningJob:
     checkpoint: str
     kafka_sources: int
     dropped: Any
+    tally: Tally
     spark: SparkSession
     begin: Callable[[], StreamingQuery]
     """Starts the query anew, from its checkpoint."""
@@ -156,6 +158,10 @@ class RunningJob:
 
     def losses(self) -> dict[str, int]:
         return dict(self.dropped.value)
+
+    def oddities(self) -> dict[str, int]:
+        """What operators met in their input that should not be, and what became of it is documented."""
+        return dict(self.tally.values())
 
     def failure(self) -> JobError | None:
         """Why the job ended, if it did not end well."""
@@ -241,6 +247,7 @@ class Runner:
         targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = self.spark.sparkContext.accumulator({}, _Counts())
+        tally = Tally(self.spark)
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
@@ -259,6 +266,7 @@ class Runner:
                 job.modes[0],
                 max_rows,
                 lambda table: _Counter(table, dropped),
+                tally,
                 reads_of(job.roots, every_partition=any(by_task)),
                 job_id if job.exactly_once else None,
             )
@@ -298,6 +306,7 @@ class Runner:
             checkpoint,
             len(kafka_sources(job)),
             dropped,
+            tally,
             self.spark,
             begin,
             recovery,

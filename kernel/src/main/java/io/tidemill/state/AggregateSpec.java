@@ -1,8 +1,5 @@
 package io.tidemill.state;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.DeserializationFeature;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.Serializable;
 import java.util.List;
 
@@ -32,15 +29,5 @@ record AggregateSpec(String name, List<String> keys, List<Call> aggregates, bool
     name = name == null ? "GroupAggregate" : name;
     keys = keys == null ? List.of() : List.copyOf(keys);
     aggregates = aggregates == null ? List.of() : List.copyOf(aggregates);
-  }
-
-  static AggregateSpec parse(String json) {
-    try {
-      return new ObjectMapper()
-          .configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false)
-          .readValue(json, AggregateSpec.class);
-    } catch (JsonProcessingException e) {
-      throw new IllegalArgumentException("group aggregate: unreadable spec: " + e.getOriginalMessage(), e);
-    }
   }
 }

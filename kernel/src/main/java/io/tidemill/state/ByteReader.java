@@ -78,6 +78,11 @@ final class ByteReader {
     return Arrays.copyOfRange(buffer, from, from + length);
   }
 
+  byte[] readRest() {
+    int from = skip(limit - position);
+    return Arrays.copyOfRange(buffer, from, limit);
+  }
+
   /** Steps over {@code length} bytes and returns where they begin. */
   int skip(int length) {
     need(length);

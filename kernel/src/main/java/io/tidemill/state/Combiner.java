@@ -105,7 +105,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   }
 
   private int group(byte[] key) {
-    long hash = PackedRow.hash(key);
+    long hash = PackedRow.header(key);
     int slot = slot(hash);
     while (slots[slot] != 0) {
       int found = slots[slot] - 1;
@@ -176,16 +176,14 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     return bytes;
   }
 
-  /** A delta; where order matters it begins with the task and its number, which put it in its place. */
+  /** A delta behind the header of a row; its number puts it in its place where order matters. */
   private byte[] delta(Group group) {
     delta.reset();
-    if (accumulators.ordered) {
-      delta.writeVarint(task);
-      delta.writeVarint(deltas++);
-    }
+    delta.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
     for (Accumulator accumulator : all) {
       accumulator.writeDelta(group, delta);
     }
-    return delta.toBytes();
+    byte[] bytes = delta.toBytes();
+    return accumulators.ordered ? PackedRow.setHeader(bytes, Header.numbered(0, task, deltas++)) : bytes;
   }
 }

@@ -19,13 +19,6 @@ final class DistinctValues implements Accumulator {
   static final int BUCKET_SIZE = 128;
   private static final int BUCKET_VERSION = 1;
 
-  /** Where the buckets of the group at hand are kept; null stands for a bucket that was never written. */
-  interface Buckets {
-    byte[] get(long bucket);
-
-    void put(long bucket, byte[] content);
-  }
-
   private final int id;
   private final Value value;
   private final int argument;
@@ -36,7 +29,7 @@ final class DistinctValues implements Accumulator {
   private final List<Accumulator> fed = new ArrayList<>();
   private boolean fedWithValues;
 
-  private Buckets store;
+  private Pages store;
   private final ByteSet bucket = new ByteSet();
   private final Value.Slice slice = new Value.Slice();
   private final ByteWriter scratch = new ByteWriter(16);
@@ -58,8 +51,8 @@ final class DistinctValues implements Accumulator {
     fedWithValues |= withValue;
   }
 
-  void keepIn(Buckets buckets) {
-    store = buckets;
+  void keepIn(Pages pages) {
+    store = pages;
   }
 
   @Override

@@ -23,6 +23,20 @@ public final class Operators {
    * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, else nothing.
    */
   public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson) {
-    return GroupAggregate.plan(input, AggregateSpec.parse(specJson));
+    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class));
+  }
+
+  /**
+   * Completes an upsert stream.
+   *
+   * <pre>
+   * {"name": "ChangelogNormalize of prices", "keys": ["c0"], "columns": ["c0", "c1"], "origin": "_origin" | null,
+   *  "order": "_order" | null, "updateBefore": true, "keepEqual": false}
+   * </pre>
+   *
+   * In: rows to put in (+I, +U) and to take out (-U, -D) by key. Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> normalize(Dataset<Row> input, String specJson, Counts counts) {
+    return Normalize.plan(input, Spec.parse(specJson, Normalize.NormalizeSpec.class), counts);
   }
 }

@@ -4,12 +4,16 @@ import java.io.Serializable;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
+import org.apache.spark.sql.catalyst.expressions.codegen.Block;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeBlock;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
@@ -26,11 +30,12 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Some columns as one BINARY: Spark's own row bytes behind an eight-byte hash of them.
+ * Some columns as one BINARY: Spark's own row bytes behind eight bytes of header.
  *
  * <p>An operator whose rows are byte arrays pays neither for {@code Row} objects nor for the conversion of every value,
- * and equal columns are equal bytes. The hash comes first, big end first, because Spark sorts an operator's input by
- * its key: eight random bytes decide nearly every comparison, and they make that order the order of the state store.
+ * and equal columns are equal bytes. A key's header is a hash of its bytes, big end first, because Spark sorts an
+ * operator's input by its key: eight random bytes decide nearly every comparison, and they make that order the order of
+ * the state store. A row's header is a {@link Header}.
  */
 public final class PackedRow extends Expression implements Serializable {
   static final int HEADER = 8;
@@ -40,30 +45,49 @@ public final class PackedRow extends Expression implements Serializable {
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
 
   private final Seq<Expression> columns;
-  private final boolean hashed;
+  private final Option<Expression> header;
   private transient UnsafeProjection projection;
 
-  /** {@code hashed}: fill in the hash, which only a row that is somebody's key needs. */
-  PackedRow(Seq<Expression> columns, boolean hashed) {
+  private PackedRow(Seq<Expression> columns, Option<Expression> header) {
     this.columns = columns;
-    this.hashed = hashed;
+    this.header = header;
+  }
+
+  static PackedRow key(Expression... columns) {
+    return new PackedRow(seq(columns), Option.empty());
+  }
+
+  /** {@code header}: a BIGINT that is never null. */
+  static PackedRow row(Expression header, Expression... columns) {
+    return new PackedRow(seq(columns), Option.apply(header));
   }
 
   /** Called by generated code. */
-  public static byte[] pack(UnsafeRow row, boolean hashed) {
-    int length = row.getSizeInBytes();
-    byte[] bytes = new byte[HEADER + length];
-    long body = Platform.BYTE_ARRAY_OFFSET + HEADER;
-    Platform.copyMemory(row.getBaseObject(), row.getBaseOffset(), bytes, body, length);
-    if (hashed) {
-      LONG.set(bytes, 0, XXH64.hashUnsafeWords(bytes, body, length, SEED));
-    }
+  public static byte[] packKey(UnsafeRow row) {
+    byte[] bytes = packRow(row, 0);
+    long hash = XXH64.hashUnsafeWords(bytes, Platform.BYTE_ARRAY_OFFSET + HEADER, bytes.length - HEADER, SEED);
+    LONG.set(bytes, 0, hash);
     return bytes;
   }
 
   /** Called by generated code. */
+  public static byte[] packRow(UnsafeRow row, long header) {
+    int length = row.getSizeInBytes();
+    byte[] bytes = new byte[HEADER + length];
+    Platform.copyMemory(
+        row.getBaseObject(), row.getBaseOffset(), bytes, Platform.BYTE_ARRAY_OFFSET + HEADER, length);
+    LONG.set(bytes, 0, header);
+    return bytes;
+  }
+
+  /** Called by generated code. A header alone is the row of NULLs that stands for no row. */
   public static UnsafeRow unpack(byte[] bytes, int fields) {
-    return point(new UnsafeRow(fields), bytes);
+    return bytes.length == HEADER ? null : point(new UnsafeRow(fields), bytes);
+  }
+
+  /** Called by generated code. */
+  public static byte kind(byte[] bytes) {
+    return (byte) Header.kind(header(bytes));
   }
 
   static UnsafeRow point(UnsafeRow row, byte[] bytes) {
@@ -71,37 +95,60 @@ public final class PackedRow extends Expression implements Serializable {
     return row;
   }
 
-  static long hash(byte[] bytes) {
+  /** A key's hash, or a row's {@link Header}. */
+  static long header(byte[] bytes) {
     return (long) LONG.get(bytes, 0);
   }
 
-  /** The columns of a packed row, as a struct. */
-  static Expression unpacked(Expression bytes, StructType schema) {
+  static byte[] setHeader(byte[] bytes, long header) {
+    LONG.set(bytes, 0, header);
+    return bytes;
+  }
+
+  /** A packed row of a body that was kept without its header. */
+  static byte[] withHeader(long header, byte[] body) {
+    byte[] bytes = new byte[HEADER + body.length];
+    System.arraycopy(body, 0, bytes, HEADER, body.length);
+    return setHeader(bytes, header);
+  }
+
+  static byte[] body(byte[] bytes) {
+    return Arrays.copyOfRange(bytes, HEADER, bytes.length);
+  }
+
+  /** The columns of a packed row, as a struct; {@code optional} if there may be none. */
+  static Expression unpacked(Expression bytes, StructType schema, boolean optional) {
+    Expression fields = new Literal(schema.size(), DataTypes.IntegerType);
+    return invoke("unpack", schema, optional, bytes, fields);
+  }
+
+  static Expression unpackedKind(Expression bytes) {
+    return invoke("kind", DataTypes.ByteType, false, bytes);
+  }
+
+  private static Expression invoke(String method, DataType type, boolean nullable, Expression... arguments) {
     return new StaticInvoke(
-        PackedRow.class,
-        schema,
-        "unpack",
-        seq(bytes, new Literal(schema.size(), DataTypes.IntegerType)),
-        seq(),
-        false,
-        false,
-        true,
-        Option.empty());
+        PackedRow.class, type, method, seq(arguments), seq(), false, nullable, true, Option.empty());
   }
 
   @SafeVarargs
   static <T> Seq<T> seq(T... items) {
-    return CollectionConverters.asScala(java.util.List.of(items)).toList();
+    return CollectionConverters.asScala(List.of(items)).toList();
   }
 
   @Override
   public Seq<Expression> children() {
-    return columns;
+    List<Expression> all = new ArrayList<>(CollectionConverters.asJava(columns));
+    header.foreach(all::add);
+    return CollectionConverters.asScala(all).toList();
   }
 
   @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new PackedRow(children, hashed);
+    List<Expression> all = CollectionConverters.asJava(children);
+    int count = columns.size();
+    Seq<Expression> now = CollectionConverters.asScala(all.subList(0, count)).toList();
+    return new PackedRow(now, header.isEmpty() ? header : Option.apply(all.get(count)));
   }
 
   @Override
@@ -119,15 +166,22 @@ public final class PackedRow extends Expression implements Serializable {
     if (projection == null) {
       projection = UnsafeProjection.create(columns);
     }
-    return pack(projection.apply(input), hashed);
+    UnsafeRow row = projection.apply(input);
+    return header.isEmpty() ? packKey(row) : packRow(row, (long) header.get().eval(input));
   }
 
   @Override
   public ExprCode doGenCode(CodegenContext context, ExprCode code) {
     ExprCode row = GenerateUnsafeProjection$.MODULE$.createCode(context, columns, false);
-    String pack = PackedRow.class.getName() + ".pack(" + row.value() + ", " + hashed + ")";
+    Block before = row.code();
+    String pack = PackedRow.class.getName() + ".packKey(" + row.value() + ")";
+    if (header.isDefined()) {
+      ExprCode tag = header.get().genCode(context);
+      before = before.$plus(tag.code());
+      pack = PackedRow.class.getName() + ".packRow(" + row.value() + ", " + tag.value() + ")";
+    }
     String call = "byte[] " + code.value() + " = " + pack + ";";
-    return code.copy(row.code().$plus(new CodeBlock(seq(call), seq())), FalseLiteral$.MODULE$, code.value());
+    return code.copy(before.$plus(new CodeBlock(seq(call), seq())), FalseLiteral$.MODULE$, code.value());
   }
 
   @Override
@@ -137,7 +191,7 @@ public final class PackedRow extends Expression implements Serializable {
 
   @Override
   public Object productElement(int n) {
-    return n == 0 ? columns : hashed;
+    return n == 0 ? columns : header;
   }
 
   @Override
@@ -147,7 +201,7 @@ public final class PackedRow extends Expression implements Serializable {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof PackedRow that && hashed == that.hashed && columns.equals(that.columns);
+    return other instanceof PackedRow that && header.equals(that.header) && columns.equals(that.columns);
   }
 
   @Override

@@ -6,11 +6,13 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
+import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -77,6 +79,7 @@ public final class StateEncodingProperties {
     properties.put("ordered state that is read and written again has the same bytes", r -> roundTrip(r, ORDERED_CALLS));
     properties.put("state does not depend on how rows were cut into deltas", StateEncodingProperties::cuts);
     properties.put("a distinct set of any size is the set of its values", StateEncodingProperties::distinct);
+    properties.put("a bag is a sorted map, in pages or not", StateEncodingProperties::bag);
     for (Map.Entry<String, Consumer<Random>> property : properties.entrySet()) {
       for (int i = 0; i < 25; i++) {
         long caseSeed = seed * 1_000_003 + i;
@@ -248,7 +251,7 @@ public final class StateEncodingProperties {
   }
 
   private static UnsafeRow row(UnsafeProjection projection, Object... values) {
-    byte[] packed = PackedRow.pack(projection.apply(new GenericInternalRow(values)), false);
+    byte[] packed = PackedRow.packRow(projection.apply(new GenericInternalRow(values)), 0);
     return PackedRow.point(new UnsafeRow(values.length), packed);
   }
 
@@ -261,6 +264,25 @@ public final class StateEncodingProperties {
     return rows;
   }
 
+  private static Pages pagesIn(Map<Long, byte[]> store) {
+    return new Pages() {
+      @Override
+      public byte[] get(long page) {
+        return store.get(page);
+      }
+
+      @Override
+      public void put(long page, byte[] content) {
+        store.put(page, content);
+      }
+
+      @Override
+      public void remove(long page) {
+        check(store.remove(page) != null, () -> "page " + page + " was removed and is not there");
+      }
+    };
+  }
+
   /** An operator's two sides without Spark: map tasks that write deltas, and one group with a store of its own. */
   private static final class Side {
     final Accumulators accumulators;
@@ -270,19 +292,8 @@ public final class StateEncodingProperties {
     Side(List<AggregateSpec.Call> calls) {
       accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true), ARGUMENTS);
       group = accumulators.newGroups(1);
-      DistinctValues.Buckets buckets =
-          new DistinctValues.Buckets() {
-            @Override
-            public byte[] get(long bucket) {
-              return store.get(bucket);
-            }
-
-            @Override
-            public void put(long bucket, byte[] content) {
-              store.put(bucket, content);
-            }
-          };
-      accumulators.distinct.forEach(set -> set.keepIn(buckets));
+      Pages pages = pagesIn(store);
+      accumulators.distinct.forEach(set -> set.keepIn(pages));
     }
 
     void take(List<UnsafeRow> rows) {
@@ -315,6 +326,55 @@ public final class StateEncodingProperties {
       accumulators.all.forEach(accumulator -> accumulator.result(group, writer));
       return writer.getRow().getBytes();
     }
+  }
+
+  /** A bag behaves as a sorted map, through growth, shrinking and restarts, and leaves no page behind. */
+  private static void bag(Random random) {
+    Map<Long, byte[]> store = new HashMap<>();
+    TreeMap<byte[], long[]> model = new TreeMap<>(Arrays::compareUnsigned);
+    Bag bag = new Bag(2, pagesIn(store));
+    int variety = 1 << (2 + random.nextInt(10));
+    for (int batch = 0; batch < 12; batch++) {
+      boolean shrink = batch >= 8;
+      for (int i = random.nextInt(400); i > 0; i--) {
+        byte[] key = ("key-" + random.nextInt(variety)).repeat(1 + random.nextInt(3)).getBytes();
+        if (random.nextInt(10) < (shrink ? 9 : 2)) {
+          byte[] near = shrink && model.ceilingKey(key) != null ? model.ceilingKey(key) : key;
+          check(bag.remove(near) == (model.remove(near) != null), () -> "removed what was not there");
+        } else {
+          long count = random.nextInt(1000) - 500;
+          Bag.Entry entry = bag.obtain(key);
+          check(entry.count == (model.containsKey(key) ? model.get(key)[0] : 0), () -> "another count");
+          entry.count = count;
+          entry.mark = count + 1;
+          entry.value = anyBytes(random, 60);
+          model.put(key, new long[] {count, Arrays.hashCode(entry.value)});
+        }
+      }
+      ByteWriter writer = new ByteWriter(16);
+      bag.write(writer);
+      bag = new Bag(2, pagesIn(store));
+      bag.read(new ByteReader().over(writer.toBytes()));
+      check(bag.size() == model.size() && bag.isEmpty() == model.isEmpty(), () -> "another size");
+      byte[] from = ("key-" + random.nextInt(variety)).getBytes();
+      Iterator<Map.Entry<byte[], long[]>> wanted = model.tailMap(from).entrySet().iterator();
+      for (Bag.Cursor found = bag.from(from); found.hasNext(); ) {
+        Bag.Entry entry = found.next();
+        Map.Entry<byte[], long[]> expected = wanted.next();
+        check(
+            Arrays.equals(entry.key, expected.getKey())
+                && entry.count == expected.getValue()[0]
+                && entry.mark == entry.count + 1
+                && Arrays.hashCode(entry.value) == expected.getValue()[1],
+            () -> "another entry");
+      }
+      check(!wanted.hasNext(), () -> "entries are missing");
+      check(
+          model.isEmpty() ? bag.last() == null : Arrays.equals(bag.last().key, model.lastKey()),
+          () -> "another last entry");
+    }
+    bag.drop();
+    check(store.isEmpty() && bag.isEmpty(), () -> "pages are left: " + store.keySet());
   }
 
   private static void roundTrip(Random random, List<AggregateSpec.Call> calls) {

@@ -1,0 +1,371 @@
+package io.tidemill.state;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.NoSuchElementException;
+
+/**
+ * A sorted bag: entries by their keys' bytes, unsigned, one entry a key. An operator has one for each collection that it
+ * keeps for a key: the rows of a side of a join, the rows of a Top-N in their order, values with their counts.
+ *
+ * <p>A small bag lies in the key's own value. A large one lies in pages of about {@link #PAGE_BYTES} beside it, and the
+ * value holds a directory: where each page begins and how many entries it has. Pages are read when they are looked at,
+ * and written when they have changed.
+ */
+final class Bag {
+  static final int PAGE_BYTES = 4096;
+
+  private static final int PAGE_VERSION = 1;
+  private static final int SLOT_SHIFT = 40;
+  private static final byte[] EMPTY = {};
+
+  /** One key of the bag. Who changes an entry calls {@link Bag#changed} on it, before looking for another one. */
+  static final class Entry {
+    final byte[] key;
+    long count;
+    /** For its owner's use. */
+    long mark;
+    byte[] value;
+
+    Entry(byte[] key, long count, byte[] value) {
+      this.key = key;
+      this.count = count;
+      this.value = value;
+    }
+
+    private int bytes() {
+      return key.length + value.length + 6;
+    }
+  }
+
+  private static final class Page {
+    final long id;
+    byte[] fence;
+    int size;
+    /** Null until the page is looked at. */
+    List<Entry> entries;
+    boolean changed;
+
+    Page(long id, byte[] fence, int size, List<Entry> entries) {
+      this.id = id;
+      this.fence = fence;
+      this.size = size;
+      this.entries = entries;
+    }
+  }
+
+  private final long slot;
+  private final Pages store;
+  private final ByteWriter scratch = new ByteWriter(PAGE_BYTES);
+  private final ByteReader reader = new ByteReader();
+  private final List<Page> pages = new ArrayList<>();
+  private long nextId;
+  private boolean stored;
+  /** Where the last {@link #find} ended. */
+  private Page page;
+  private int at;
+
+  /** {@code slot} tells the bags of an operator apart. */
+  Bag(int slot, Pages store) {
+    this.slot = (long) slot << SLOT_SHIFT;
+    this.store = store;
+    clear();
+  }
+
+  /** Empty, for a key that had no state. */
+  void clear() {
+    pages.clear();
+    pages.add(new Page(0, EMPTY, 0, new ArrayList<>()));
+    nextId = 1;
+    stored = false;
+    page = null;
+  }
+
+  /** Removes every entry, and the pages too. */
+  void drop() {
+    if (stored) {
+      pages.forEach(p -> store.remove(slot | p.id));
+    }
+    clear();
+  }
+
+  boolean isEmpty() {
+    return pages.stream().allMatch(p -> p.size == 0);
+  }
+
+  long size() {
+    long size = 0;
+    for (Page p : pages) {
+      size += p.size;
+    }
+    return size;
+  }
+
+  /** The entry of a key, or null. */
+  Entry get(byte[] key) {
+    return find(key) ? page.entries.get(at) : null;
+  }
+
+  /** The entry of a key, made with count 0 and no value if there was none. */
+  Entry obtain(byte[] key) {
+    if (!find(key)) {
+      page.entries.add(at, new Entry(key, 0, EMPTY));
+      page.size++;
+    }
+    page.changed = true;
+    return page.entries.get(at);
+  }
+
+  /** Says that the entry that was got last is not as it was. */
+  void changed() {
+    page.changed = true;
+  }
+
+  void put(byte[] key, byte[] value) {
+    Entry entry = obtain(key);
+    entry.count = 1;
+    entry.value = value;
+  }
+
+  boolean remove(byte[] key) {
+    if (!find(key)) {
+      return false;
+    }
+    page.entries.remove(at);
+    page.size--;
+    page.changed = true;
+    return true;
+  }
+
+  private boolean find(byte[] key) {
+    int low = 0;
+    int high = pages.size() - 1;
+    while (low < high) {
+      int middle = (low + high + 1) >>> 1;
+      if (Arrays.compareUnsigned(pages.get(middle).fence, key) <= 0) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    page = loaded(low);
+    at = position(page.entries, key);
+    return at < page.entries.size() && Arrays.equals(page.entries.get(at).key, key);
+  }
+
+  /** Where a key is, or would be. */
+  private static int position(List<Entry> entries, byte[] key) {
+    int low = 0;
+    int high = entries.size();
+    while (low < high) {
+      int middle = (low + high) >>> 1;
+      if (Arrays.compareUnsigned(entries.get(middle).key, key) < 0) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  /** The entries from a key on, in order. A cursor is void once the bag has gained or lost an entry. */
+  Cursor from(byte[] key) {
+    find(key);
+    return new Cursor(pages.indexOf(page), at);
+  }
+
+  Cursor all() {
+    return new Cursor(0, 0);
+  }
+
+  final class Cursor implements java.util.Iterator<Entry> {
+    private int number;
+    private int next;
+
+    private Cursor(int number, int next) {
+      this.number = number;
+      this.next = next;
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (number < pages.size() && next >= pages.get(number).size) {
+        number++;
+        next = 0;
+      }
+      return number < pages.size();
+    }
+
+    @Override
+    public Entry next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException();
+      }
+      return loaded(number).entries.get(next++);
+    }
+
+    /** Says that the entry that came last is not as it was. */
+    void changed() {
+      pages.get(number).changed = true;
+    }
+  }
+
+  /** The last entry, or null. */
+  Entry last() {
+    for (int i = pages.size() - 1; i >= 0; i--) {
+      if (pages.get(i).size > 0) {
+        List<Entry> entries = loaded(i).entries;
+        return entries.get(entries.size() - 1);
+      }
+    }
+    return null;
+  }
+
+  private Page loaded(int number) {
+    Page p = pages.get(number);
+    if (p.entries == null) {
+      byte[] content = store.get(slot | p.id);
+      if (content == null) {
+        throw new IllegalStateException("state is damaged: page " + p.id + " is missing");
+      }
+      reader.over(content);
+      if (reader.readByte() != PAGE_VERSION) {
+        throw new IllegalStateException("state pages were written by another release of Tidemill");
+      }
+      p.entries = entries(reader, p.size);
+    }
+    return p;
+  }
+
+  // --- as bytes ----------------------------------------------------------------------------------
+
+  private static List<Entry> entries(ByteReader in, int size) {
+    List<Entry> entries = new ArrayList<>(size + 1);
+    for (int i = 0; i < size; i++) {
+      Entry entry = new Entry(in.readBytes(), in.readZigzag(), EMPTY);
+      entry.mark = in.readZigzag();
+      entry.value = in.readBytes();
+      entries.add(entry);
+    }
+    return entries;
+  }
+
+  private static void write(List<Entry> entries, ByteWriter out) {
+    for (Entry entry : entries) {
+      out.writeBytes(entry.key, 0, entry.key.length);
+      out.writeZigzag(entry.count);
+      out.writeZigzag(entry.mark);
+      out.writeBytes(entry.value, 0, entry.value.length);
+    }
+  }
+
+  /** The inverse of {@link #write(ByteWriter)}. */
+  void read(ByteReader in) {
+    pages.clear();
+    page = null;
+    long first = in.readVarint();
+    stored = (first & 1) != 0;
+    int count = (int) (first >>> 1);
+    if (!stored) {
+      nextId = 1;
+      pages.add(new Page(0, EMPTY, count, entries(in, count)));
+      return;
+    }
+    nextId = in.readVarint();
+    for (int i = 0; i < count; i++) {
+      pages.add(new Page(in.readVarint(), in.readBytes(), in.readLength(), null));
+    }
+  }
+
+  /** Writes the bag itself or, if it is large, its directory, and the pages that have changed. */
+  void write(ByteWriter out) {
+    if (!stored && bytes(pages.get(0).entries) <= PAGE_BYTES) {
+      out.writeVarint((long) pages.get(0).size << 1);
+      write(pages.get(0).entries, out);
+      return;
+    }
+    arrange();
+    if (pages.size() == 1 && pages.get(0).entries != null && bytes(pages.get(0).entries) <= PAGE_BYTES / 2) {
+      store.remove(slot | pages.get(0).id);
+      stored = false;
+      write(out);
+      return;
+    }
+    stored = true;
+    out.writeVarint((long) pages.size() << 1 | 1);
+    out.writeVarint(nextId);
+    for (Page p : pages) {
+      if (p.changed) {
+        scratch.reset();
+        scratch.writeByte(PAGE_VERSION);
+        write(p.entries, scratch);
+        store.put(slot | p.id, scratch.toBytes());
+        p.changed = false;
+      }
+      out.writeVarint(p.id);
+      out.writeBytes(p.fence, 0, p.fence.length);
+      out.writeVarint(p.size);
+    }
+  }
+
+  private static long bytes(List<Entry> entries) {
+    long bytes = 0;
+    for (Entry entry : entries) {
+      bytes += entry.bytes();
+    }
+    return bytes;
+  }
+
+  /** Cuts pages that have become too large, and joins those that have become too small with their neighbours. */
+  private void arrange() {
+    if (!stored) {
+      pages.get(0).changed = true;
+    }
+    List<Page> arranged = new ArrayList<>();
+    for (int i = 0; i < pages.size(); i++) {
+      Page p = pages.get(i);
+      if (!p.changed) {
+        arranged.add(p);
+        continue;
+      }
+      while (bytes(p.entries) < PAGE_BYTES / 4 && i + 1 < pages.size()) {
+        Page next = loaded(++i);
+        p.entries.addAll(next.entries);
+        store.remove(slot | next.id);
+      }
+      cut(p, arranged);
+    }
+    pages.clear();
+    pages.addAll(arranged);
+    page = null;
+  }
+
+  private void cut(Page p, List<Page> into) {
+    List<Entry> entries = p.entries;
+    p.size = entries.size();
+    into.add(p);
+    if (bytes(entries) <= 2 * PAGE_BYTES) {
+      return;
+    }
+    int from = 0;
+    long bytes = 0;
+    Page open = p;
+    for (int i = 0; i < entries.size(); i++) {
+      bytes += entries.get(i).bytes();
+      if (bytes >= PAGE_BYTES || i == entries.size() - 1) {
+        List<Entry> part = new ArrayList<>(entries.subList(from, i + 1));
+        if (open == null) {
+          open = new Page(nextId++, part.get(0).key, 0, null);
+          into.add(open);
+        }
+        open.entries = part;
+        open.size = part.size();
+        open.changed = true;
+        open = null;
+        from = i + 1;
+        bytes = 0;
+      }
+    }
+  }
+}

@@ -1,0 +1,45 @@
+package io.tidemill.state;
+
+import java.io.Serializable;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.util.LongAccumulator;
+
+/** What an operator met that should not be: counted under a name, shown by the driver. */
+public final class Counts implements Serializable {
+  static final String UNKNOWN_DELETE = "delete of an unknown row";
+  static final String SEVERAL_PARTITIONS = "key in several partitions";
+  static final String OVERFLOW = "sum that does not fit its type";
+  private static final String[] NAMES = {UNKNOWN_DELETE, SEVERAL_PARTITIONS, OVERFLOW};
+
+  private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
+
+  private Counts() {}
+
+  /** Made on the driver, one for each operator. */
+  public static Counts of(SparkSession session) {
+    Counts counts = new Counts();
+    for (String name : NAMES) {
+      counts.accumulators.put(
+          name, ((org.apache.spark.sql.classic.SparkSession) session).sparkContext().longAccumulator());
+    }
+    return counts;
+  }
+
+  void add(String name, long number) {
+    accumulators.get(name).add(number);
+  }
+
+  /** What has been counted, without what has not. */
+  public Map<String, Long> values() {
+    Map<String, Long> values = new LinkedHashMap<>();
+    accumulators.forEach(
+        (name, counted) -> {
+          if (counted.sum() != 0) {
+            values.put(name, counted.sum());
+          }
+        });
+    return values;
+  }
+}

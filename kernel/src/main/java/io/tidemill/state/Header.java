@@ -1,0 +1,42 @@
+package io.tidemill.state;
+
+/**
+ * What the eight bytes before a packed row say: its kind, from which of two inputs it comes, and its number, which puts
+ * the rows of a key in order. Shuffles keep no order, so rows are numbered before them: by the task they leave and their
+ * place among its rows. A replayed batch gives the same numbers.
+ */
+final class Header {
+  static final byte INSERT = 0;
+  static final byte UPDATE_BEFORE = 1;
+  static final byte UPDATE_AFTER = 2;
+  static final byte DELETE = 3;
+
+  /** The second of two inputs. */
+  static final long RIGHT = 4;
+
+  static final int NUMBER_SHIFT = 3;
+  private static final int TASK_SHIFT = 40;
+
+  private Header() {}
+
+  static int kind(long header) {
+    return (int) header & 3;
+  }
+
+  /** Whether a row of this kind is put in, and not taken out. */
+  static boolean adds(long header) {
+    return (header & 1) == 0;
+  }
+
+  static boolean isRight(long header) {
+    return (header & RIGHT) != 0;
+  }
+
+  static long number(long header) {
+    return header >>> NUMBER_SHIFT;
+  }
+
+  static long numbered(long header, int task, long row) {
+    return header & 7 | ((long) task << TASK_SHIFT | row) << NUMBER_SHIFT;
+  }
+}

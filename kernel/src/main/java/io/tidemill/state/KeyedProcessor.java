@@ -1,0 +1,145 @@
+package io.tidemill.state;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.streaming.ValueState;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What all keyed operators have in common: packed (key, row) → shuffle by key → state → packed pairs. An operator says
+ * what becomes of the state of one key when the rows of a batch come for it, and what changes leave.
+ *
+ * <p>Laws: per key and batch, state is read once and written at most once. What leaves for a key is a function of its
+ * state and of the rows that came for it, in the order of their numbers; so a replayed batch gives the same rows in the
+ * same order. What leaves is the net change: rows that are put in and taken out within a batch are not seen.
+ *
+ * <p>A value begins with a byte of version, then comes what the operator writes. Values that have become large keep
+ * their parts in {@link Pages}.
+ */
+abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
+  private static final int STATE_VERSION = 1;
+  private static final Comparator<byte[]> BY_NUMBER =
+      (a, b) -> Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
+
+  private final String name;
+  private final boolean updateBefore;
+  private final boolean ordered;
+
+  private transient ValueState<byte[]> state;
+  private transient ByteReader reader;
+  private transient ByteWriter writer;
+  private transient Changes changes;
+
+  /** {@code ordered}: whether rows are numbered, and handed over by their numbers. */
+  KeyedProcessor(String name, boolean updateBefore, boolean ordered) {
+    this.name = name;
+    this.updateBefore = updateBefore;
+    this.ordered = ordered;
+  }
+
+  /** Sets up what one task needs. {@code pages} are always those of the key that is being processed. */
+  abstract void open(Pages pages);
+
+  /** Whether a value may need pages. */
+  abstract boolean isPaged();
+
+  /**
+   * Takes the rows of one key and batch.
+   *
+   * @param before what {@code after} was the last time, or null for a key without state
+   * @return whether the key still has state
+   */
+  abstract boolean process(
+      byte[] key, ByteReader before, java.util.Iterator<byte[]> rows, ByteWriter after, Changes changes);
+
+  final Dataset<Tuple2<byte[], byte[]>> over(Dataset<Tuple2<byte[], byte[]>> pairs) {
+    return pairs
+        .groupBy("_1")
+        .as(Encoders.BINARY(), Packing.PAIRS)
+        .transformWithState(this, TimeMode.None(), OutputMode.Append(), Packing.PAIRS, Packing.PAIRS);
+  }
+
+  @Override
+  public final void init(OutputMode outputMode, TimeMode timeMode) {
+    state = getHandle().getValueState("state", Encoders.BINARY(), TTLConfig.NONE());
+    reader = new ByteReader();
+    writer = new ByteWriter(256);
+    changes = new Changes(updateBefore);
+    open(isPaged() ? pages() : null);
+  }
+
+  private Pages pages() {
+    MapState<Long, byte[]> map =
+        getHandle().getMapState("pages", Encoders.LONG(), Encoders.BINARY(), TTLConfig.NONE());
+    return new Pages() {
+      @Override
+      public byte[] get(long page) {
+        return map.getValue(page);
+      }
+
+      @Override
+      public void put(long page, byte[] content) {
+        map.updateValue(page, content);
+      }
+
+      @Override
+      public void remove(long page) {
+        map.removeKey(page);
+      }
+    };
+  }
+
+  @Override
+  public final Iterator<Tuple2<byte[], byte[]>> handleInputRows(
+      byte[] key, Iterator<Tuple2<byte[], byte[]>> pairs, TimerValues timers) {
+    byte[] before = state.get();
+    writer.reset();
+    writer.writeByte(STATE_VERSION);
+    if (!process(key, before == null ? null : opened(before), rows(pairs), writer, changes)) {
+      if (before != null) {
+        state.clear();
+      }
+    } else if (before == null || !Arrays.equals(before, 0, before.length, writer.buffer(), 0, writer.size())) {
+      state.update(writer.toBytes());
+    }
+    return CollectionConverters.asScala(changes.take().iterator());
+  }
+
+  private ByteReader opened(byte[] bytes) {
+    reader.over(bytes);
+    int version = reader.readByte();
+    if (version != STATE_VERSION) {
+      throw new IllegalStateException(
+          name + ": state version " + version + " was written by another release of Tidemill");
+    }
+    return reader;
+  }
+
+  private java.util.Iterator<byte[]> rows(Iterator<Tuple2<byte[], byte[]>> pairs) {
+    byte[] first = pairs.next()._2();
+    if (!pairs.hasNext()) {
+      return List.of(first).iterator();
+    }
+    List<byte[]> rows = new ArrayList<>();
+    rows.add(first);
+    while (pairs.hasNext()) {
+      rows.add(pairs.next()._2());
+    }
+    if (ordered) {
+      rows.sort(BY_NUMBER);
+    }
+    return rows.iterator();
+  }
+}

@@ -1,0 +1,119 @@
+package io.tidemill.state;
+
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.StructType;
+import scala.Tuple2;
+
+/**
+ * Completes an upsert stream: remembers the last row of each key, so that an update brings the row before and a delete
+ * the row that goes. Equal rows are suppressed, deletes of unknown keys swallowed.
+ *
+ * <p>"Last" is Kafka's order: rows are numbered by partition and offset, where the input tells them.
+ */
+final class Normalize extends KeyedProcessor {
+  /**
+   * What the planner asks. {@code origin} and {@code order} are columns: the partition that a row comes from and its
+   * place there; without them rows are numbered as they come.
+   */
+  record NormalizeSpec(
+      String name,
+      List<String> keys,
+      List<String> columns,
+      String origin,
+      String order,
+      boolean updateBefore,
+      boolean keepEqual)
+      implements Serializable {}
+
+  // Of a number: the upper 16 bits are the origin, the lower 45 the offset.
+  private static final int ORIGIN_SHIFT = 45;
+  private static final int ORIGINS = 0xFFFF;
+
+  private final NormalizeSpec spec;
+  private final Counts counts;
+
+  private Normalize(NormalizeSpec spec, Counts counts) {
+    super(spec.name(), spec.updateBefore(), true);
+    this.spec = spec;
+    this.counts = counts;
+  }
+
+  static Dataset<Row> plan(Dataset<Row> input, NormalizeSpec spec, Counts counts) {
+    StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
+    StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
+    Dataset<Tuple2<byte[], byte[]>> pairs;
+    if (spec.order() == null) {
+      pairs = Packing.number(Packing.pack(input, keys, columns));
+    } else {
+      Column origin = input.col(spec.origin()).cast("bigint").bitwiseAND(ORIGINS);
+      Column number = functions.shiftleft(origin, ORIGIN_SHIFT).bitwiseOR(input.col(spec.order()));
+      Column header = functions.shiftleft(number, Header.NUMBER_SHIFT).bitwiseOR(Packing.kind(input));
+      pairs = Packing.pack(input, keys, columns, header);
+    }
+    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last = LastRows::new;
+    Normalize operator = new Normalize(spec, counts);
+    StructType none = new StructType();
+    return Packing.unpack(operator.over(pairs.mapPartitions(last, Packing.PAIRS)), none, columns);
+  }
+
+  @Override
+  boolean isPaged() {
+    return false;
+  }
+
+  @Override
+  void open(Pages pages) {}
+
+  // State: the origin of the last row, then its bytes.
+  @Override
+  boolean process(byte[] key, ByteReader before, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
+    byte[] last = rows.next();
+    long origin = origin(last);
+    boolean moved = false;
+    while (rows.hasNext()) {
+      last = rows.next();
+      moved |= origin(last) != origin;
+      origin = origin(last);
+    }
+    byte[] old = null;
+    if (before != null) {
+      moved |= before.readVarint() != origin;
+      old = before.readRest();
+    }
+    if (moved && spec.order() != null) {
+      counts.add(Counts.SEVERAL_PARTITIONS, 1);
+    }
+    if (!Header.adds(PackedRow.header(last))) {
+      if (old == null) {
+        counts.add(Counts.UNKNOWN_DELETE, 1);
+      } else {
+        changes.delete(Packing.NOTHING, PackedRow.withHeader(0, old));
+      }
+      return false;
+    }
+    after.writeVarint(origin);
+    after.writeRaw(last, PackedRow.HEADER, last.length - PackedRow.HEADER);
+    if (old == null) {
+      changes.insert(Packing.NOTHING, last);
+    } else if (spec.keepEqual() || !equal(old, last)) {
+      changes.update(Packing.NOTHING, PackedRow.withHeader(0, old), last);
+    }
+    return true;
+  }
+
+  private static boolean equal(byte[] body, byte[] row) {
+    return Arrays.equals(body, 0, body.length, row, PackedRow.HEADER, row.length);
+  }
+
+  private long origin(byte[] row) {
+    return spec.order() == null ? 0 : Header.number(PackedRow.header(row)) >>> ORIGIN_SHIFT;
+  }
+}
