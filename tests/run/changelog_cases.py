@@ -80,7 +80,9 @@ TYPES = {
     )
 }
 # Sums of decimals; no column of a source has it.
-WIDE = Type("DECIMAL(38, 2)", "DECIMAL(38, 2)", pa.decimal128(38, 2), (), "CAST(-99 AS DECIMAL(38, 2))")
+WIDE = Type(
+    "DECIMAL(38, 2)", "DECIMAL(38, 2)", pa.decimal128(38, 2), (), "CAST(-99 AS DECIMAL(38, 2))"
+)
 ALL_TYPES = {**TYPES, WIDE.sql: WIDE}
 NUMBERS = ("INT", "BIGINT", "DECIMAL(10, 2)", "DECIMAL(38, 2)", "DOUBLE")
 
@@ -434,8 +436,7 @@ class Chain:
 
     def script(self, bootstrap: str, topics: Sequence[str], sink: str) -> str:
         tables = [
-            source.ddl(bootstrap, topic)
-            for source, topic in zip(self.sources, topics, strict=True)
+            source.ddl(bootstrap, topic) for source, topic in zip(self.sources, topics, strict=True)
         ]
         columns = self.result.columns
         if not self.is_materialized:
@@ -486,7 +487,9 @@ def draw_stages(dice: random.Random, sources: list[Source]) -> list[Stage]:
     """A join and an aggregate and at least two more, in any order; each reads the one before it."""
     inputs = [source.relation for source in sources]
     wanted = ["join", "aggregate"]
-    wanted += dice.choices(["join", "aggregate", "distinct", "set", "top"], k=dice.choice([2, 2, 3]))
+    wanted += dice.choices(
+        ["join", "aggregate", "distinct", "set", "top"], k=dice.choice([2, 2, 3])
+    )
     dice.shuffle(wanted)
     stages: list[Stage] = []
     current = inputs[0]
@@ -509,7 +512,7 @@ def draw_stages(dice: random.Random, sources: list[Source]) -> list[Stage]:
 
 
 def draw_changes(dice: random.Random, source: Source, dataset: int, events: int) -> list[Change]:
-    """What happens to one table of one dataset. Keys collide; upserts repeat themselves and delete what is not there."""
+    """What happens to a table of a dataset. Keys collide; upserts repeat themselves and delete what is not there."""
     types = [TYPES[c.type] for c in source.relation.columns[1:]]
     keys = types[0].values[:4]
     table: dict[Any, Row] = {}
@@ -662,9 +665,7 @@ def unequal(columns: Sequence[Column], ours: Counter[Row], theirs: Counter[Row])
         return found
 
     mine, other = parts(ours), parts(theirs)
-    return mine.keys() != other.keys() or any(
-        not _close(mine[key], other[key]) for key in mine
-    )
+    return mine.keys() != other.keys() or any(not _close(mine[key], other[key]) for key in mine)
 
 
 def _close(left: list[Row], right: list[Row]) -> bool:
