@@ -1,6 +1,6 @@
 """What Flink recorded, on Tidemill: every case straight, a third of them (another each day) in the other ways too;
-PARITY=full takes all. A case that is marked `not yet` must fail: once it is equal, its mark has to go. A case that needs
-an operator which is not there is skipped, and runs as soon as there is one."""
+PARITY=full takes all. A case that is marked `not yet` must fail: once it is equal, its mark has to go. A case that
+needs an operator which is not there is skipped, and runs as soon as there is one."""
 
 from __future__ import annotations
 
