@@ -78,7 +78,7 @@ def normalize(
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
         "updateBefore": update_before,
-        "keepEqual": False,
+        "ttl": None,
     }
     return _operator(frame, "normalize", spec, tally.of(_table(node)))
 

@@ -280,6 +280,11 @@ public final class StateEncodingProperties {
       public void remove(long page) {
         check(store.remove(page) != null, () -> "page " + page + " was removed and is not there");
       }
+
+      @Override
+      public Expiry expiry() {
+        return Expiry.NEVER;
+      }
     };
   }
 
