@@ -337,10 +337,14 @@ def aggregate(dice: random.Random, name: str, of: Relation) -> Stage | None:
         duck.append(f"CAST({written}{only} AS {ALL_TYPES[gives].duck}) AS {called}")
         exact = column.exact and function.exact(column.type)
         columns.append(Column(called, gives, exact, function.nullable))
-    by = f" GROUP BY {', '.join(['c', *(g.name for g in groups)])}"
+    keys = ", ".join(["c", *(g.name for g in groups)])
+    key: tuple[str, ...] | None = tuple(column.name for column in columns[: len(groups) + 1])
+    by = f" GROUP BY {keys}"
+    if groups and dice.random() < 0.15:
+        # The group of all and the group of NULL look alike.
+        by, key = f" GROUP BY GROUPING SETS (({keys}), (c))", None
     if dice.random() < 0.2:
         by += f" HAVING COUNT(*) {dice.choice(['> 1', '<= 2', '<> 2'])}"
-    key = tuple(column.name for column in columns[: len(groups) + 1])
     return Stage(
         "aggregate",
         Relation(name, tuple(columns), key),
@@ -423,7 +427,7 @@ class Chain:
     is_materialized: bool
     """Written to an upsert table by a key that the planner cannot know to be one; else a SELECT."""
     restarts: frozenset[int]
-    """Before which batches the job is stopped and started again."""
+    """Before which batches the job is stopped and started again; a job that writes to a topic is stopped in them."""
     changes: list[dict[int, list[tuple[int, Change]]]] = field(default_factory=list)
     """Of each batch, by dataset: the number of a source and what happens, in order."""
 
