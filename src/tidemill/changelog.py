@@ -19,6 +19,9 @@ class RowKind(IntEnum):
         return _SYMBOLS[self]
 
 
+TAKES_BACK = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+"""The kinds of a row that goes."""
+
 _SYMBOLS = ("+I", "-U", "+U", "-D")
 _NAMES = ("I", "UB", "UA", "D")
 

@@ -43,6 +43,13 @@ def _correlate(node: Node) -> str:
     return "INTERSECT ALL or EXCEPT ALL" if copies else f"table function {node.function}"
 
 
+def _normalized(node: nodes.ChangelogNormalize) -> str:
+    if node.needed:
+        return "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
+    scan = next(n for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    return f"the changes of upsert table '{scan.table.name}' with the rows that they replace"
+
+
 def _join_kind(node: Node) -> str:
     assert isinstance(node, nodes.Join)
     return "inner" if node.kind == "INNER" else node.kind.lower()
@@ -67,11 +74,11 @@ def _reasons(node: Node) -> Iterator[str]:
             yield name(node)
             break
     if isinstance(node, nodes.Scan | nodes.Sink):
-        why = why_not_runnable(node.table, written=isinstance(node, nodes.Sink))
+        why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if isinstance(node, nodes.ChangelogNormalize) and node.needed:
-        yield "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
+    if isinstance(node, nodes.ChangelogNormalize):
+        yield _normalized(node)
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
         yield f"an aggregate over an updating input ({node.describe()})"
     if isinstance(node, nodes.Sink) and node.materialize:

@@ -49,7 +49,8 @@ class Scan(Leaf):
     @property
     def upsert_keys(self) -> Keys:
         key = self.table.schema.primary_key
-        if not key or not set(key) <= set(self.names):
+        unique = self.table.connector.has_unique_rows
+        if not key or not unique or not set(key) <= set(self.names):
             return NO_KEYS
         return frozenset({frozenset(self.names.index(k) for k in key)})
 
