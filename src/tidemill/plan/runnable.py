@@ -47,7 +47,7 @@ def _normalized(node: nodes.ChangelogNormalize) -> str:
     if node.needed:
         return "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
     scan = next(n for n in nodes.walk(node) if isinstance(n, nodes.Scan))
-    return f"the changes of upsert table '{scan.table.name}' with the rows that they replace"
+    return f"upsert-kafka source of table '{scan.table.name}'"
 
 
 def _join_kind(node: Node) -> str:
