@@ -1,7 +1,7 @@
 -- Who was changed when: every change of an upsert-kafka table as a row of a log, deletes included.
 --
 --     tidemill broker start --detach
---     tidemill topic write customers < examples/topics/audit/customers.jsonl
+--     tidemill topic write customers examples/topics/audit/customers.jsonl
 --     tidemill run --local --bounded examples/audit.sql
 --     tidemill topic read customers_audit
 CREATE TABLE customers (

@@ -3,7 +3,7 @@
 --
 --     tidemill broker start --detach
 --     tidemill run --local examples/dli.sql
---     tidemill topic write orders < examples/topics/dli/orders.jsonl
+--     tidemill topic write orders examples/topics/dli/orders.jsonl
 --     tidemill topic read orders_by_id
 CREATE TABLE orders (
   order_id STRING,

@@ -2,7 +2,7 @@
 -- value that the user is gone. Users are counted by what they did last.
 --
 --     tidemill broker start --detach
---     tidemill topic write behavior_by_user < examples/topics/last_behaviour/behavior_by_user.jsonl
+--     tidemill topic write behavior_by_user examples/topics/last_behaviour/behavior_by_user.jsonl
 --     tidemill run --local --bounded examples/last_behaviour.sql
 --     tidemill topic read users_per_behavior
 CREATE TABLE KafkaTable (

@@ -3,7 +3,7 @@
 --
 --     tidemill broker start --detach
 --     tidemill run --local examples/oceanus.sql
---     tidemill topic write Data-Input < examples/topics/oceanus/Data-Input.jsonl
+--     tidemill topic write Data-Input examples/topics/oceanus/Data-Input.jsonl
 --     tidemill topic read Data-Output
 CREATE TABLE `kafka_json_source_table` (
   `id` INT,

@@ -2,7 +2,7 @@
 -- manual, with json for both formats and the watermark on view_time (the manual's `viewtime` is a slip).
 --
 --     tidemill broker start --detach
---     tidemill topic write pageviews < examples/topics/pageviews/pageviews.jsonl
+--     tidemill topic write pageviews examples/topics/pageviews/pageviews.jsonl
 --     tidemill run --local --bounded examples/pageviews.sql
 --     tidemill topic read pageviews_by_region
 CREATE TABLE pageviews_per_region (

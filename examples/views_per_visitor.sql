@@ -2,7 +2,7 @@
 -- examples/pageviews.sql writes it; so does the second line.
 --
 --     tidemill broker start --detach
---     tidemill topic write pageviews_by_region < examples/topics/views_per_visitor/pageviews_by_region.jsonl
+--     tidemill topic write pageviews_by_region examples/topics/views_per_visitor/pageviews_by_region.jsonl
 --     tidemill run --local --bounded examples/views_per_visitor.sql
 --     tidemill topic read views_per_visitor
 CREATE TABLE pageviews_per_region (

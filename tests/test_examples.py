@@ -116,7 +116,7 @@ def test_records_beside_a_script_are_of_its_topics(folder: Path) -> None:
     for path in (*given, *expected):
         assert f"'topic' = '{path.stem}'" in script
     for path in given:
-        written = f"tidemill topic write {path.stem} < {path.relative_to(EXAMPLES.parent)}\n"
+        written = f"tidemill topic write {path.stem} {path.relative_to(EXAMPLES.parent)}\n"
         assert written in script
     for path in expected:
         assert f"tidemill topic read {path.stem}\n" in script
