@@ -169,13 +169,16 @@ class SideReader:
         )
         found = self._rows(values.take(present) if len(gone) else values)
         rows = present if found.records is None else present.take(found.records)
+        kinds = [_repeated(RowKind.UPDATE_AFTER, len(rows)), _repeated(RowKind.DELETE, len(gone))]
+        found.kinds = pa.concat_arrays(kinds)
+        if not len(gone):
+            return found
         records = pa.concat_arrays([rows, gone])
         order = pc.sort_indices(records)
-        kinds = [RowKind.UPDATE_AFTER] * len(rows) + [RowKind.DELETE] * len(gone)
         return Decoded(
             [pa.concat_arrays([c, pa.nulls(len(gone), c.type)]).take(order) for c in found.columns],
-            records.take(order),
-            pa.array(kinds, pa.int8()).take(order),
+            None if found.records is None else records.take(order),
+            found.kinds.take(order),
             [BadRecord(present[b.index].as_py(), b.field, b.reason) for b in found.bad],
             found.dropped,
         )
@@ -193,6 +196,12 @@ class SideReader:
         decoded.bad = sorted([*decoded.bad, *found], key=lambda bad: bad.index)
         decoded.dropped[UNREADABLE] -= len(found)
         return decoded
+
+
+def _repeated(kind: RowKind, number: int) -> Any:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(int(kind), pa.int8()), number)
 
 
 @dataclass(frozen=True)
