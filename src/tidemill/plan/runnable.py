@@ -67,11 +67,9 @@ def _reasons(node: Node) -> Iterator[str]:
             yield name(node)
             break
     if isinstance(node, nodes.Scan | nodes.Sink):
-        why = why_not_runnable(node.table, written=isinstance(node, nodes.Sink))
+        why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if isinstance(node, nodes.ChangelogNormalize) and node.needed:
-        yield "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
         yield f"an aggregate over an updating input ({node.describe()})"
     if isinstance(node, nodes.Sink) and node.materialize:

@@ -1,6 +1,6 @@
 """Plans as DataFrames. In: a plan with its modes. Out: a streaming DataFrame whose columns are c0, c1, … and, where the
-stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`. Law: a node that does not read the kind or the
-task passes it on; a job reads a table once."""
+stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`; where changes have to be put in Kafka's order,
+`_origin` and `_order`. Law: a node that does not read a hidden column passes it on; a job reads a table once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tidemill.changelog import KIND_COLUMN, RowKind
+from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, RowKind
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Expr
 from tidemill.plan.modes import Modes
@@ -30,7 +30,7 @@ TASK_COLUMN = "_task"
 
 Inputs that are united have each their own numbers, as Flink unites them subtask by subtask.
 """
-_HIDDEN = (KIND_COLUMN, TASK_COLUMN)
+_HIDDEN = (KIND_COLUMN, ORIGIN_COLUMN, ORDER_COLUMN, TASK_COLUMN)
 
 
 @dataclass
@@ -43,21 +43,31 @@ class Read:
     scans: int
     every_partition: bool
     """Whether a partition without new records has a task too, so that all tasks keep their numbers."""
+    tells_origin: bool
+    """Whether the changes of any of them have to be put in Kafka's order."""
     frame: DataFrame | None = None
     """Where it has been lowered already."""
 
 
 def reads_of(roots: Iterable[nodes.Node], every_partition: bool = False) -> list[Read]:
     reads: list[Read] = []
-    for node in (n for root in roots for n in nodes.walk(root)):
+    found = [n for root in roots for n in nodes.walk(root)]
+    ordered = {
+        id(below)
+        for node in found
+        if isinstance(node, nodes.ChangelogNormalize)
+        for below in nodes.walk(node)
+    }
+    for node in found:
         if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
             continue
         read = next((r for r in reads if r.table == node.table), None)
         if read is None:
-            reads.append(Read(node.table, node.names, 1, every_partition))
+            reads.append(Read(node.table, node.names, 1, every_partition, id(node) in ordered))
         else:
             read.names = tuple(dict.fromkeys(read.names + node.names))
             read.scans += 1
+            read.tells_origin = read.tells_origin or id(node) in ordered
     return reads
 
 
@@ -92,6 +102,8 @@ class Lowering:
     """Whether rows have a TASK_COLUMN."""
     ttl: timedelta = timedelta(0)
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
+    tells_origin: bool = False
+    """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
     _places: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
 
@@ -119,7 +131,7 @@ class Lowering:
                 kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
                 return self.lower(node.input).where(kept)
             case nodes.ChangelogNormalize():
-                below = self._below(node.input)
+                below = self._in_order(node.input)
                 if node.condition is not None:
                     below = self._leaving(below, node.condition)
                 rows = normalize(
@@ -152,6 +164,10 @@ class Lowering:
         kind = f"CAST(IF({kept}, {KIND_COLUMN}, {gone}) AS TINYINT)"
         return rows.withColumn(KIND_COLUMN, f.expr(kind))
 
+    def _in_order(self, node: nodes.Node) -> DataFrame:
+        """Changes, with what tells those that Kafka has later from those that it has earlier."""
+        return replace(self, numbers_tasks=False, tells_origin=True).lower(node)
+
     def _numbered(self, rows: DataFrame) -> DataFrame:
         if not self.numbers_tasks:
             return rows
@@ -164,16 +180,21 @@ class Lowering:
         if read.frame is None:
             writer = (self.exactly_once, number) if self.exactly_once is not None else None
             scanning = Scanning(
-                self.counter(read.table.name), self.max_rows_per_batch, writer, read.every_partition
+                self.counter(read.table.name),
+                self.max_rows_per_batch,
+                writer,
+                read.every_partition,
+                read.tells_origin,
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)
-        if read.names == node.names:
+        if read.names == node.names and read.tells_origin == self.tells_origin:
             return read.frame
-        kind = [KIND_COLUMN] if KIND_COLUMN in read.frame.columns else []
+        told = (KIND_COLUMN, *((ORIGIN_COLUMN, ORDER_COLUMN) if self.tells_origin else ()))
+        hidden = [name for name in told if name in read.frame.columns]
         places = (column_name(read.names.index(name)) for name in node.names)
         picked = [f.col(place).alias(column_name(i)) for i, place in enumerate(places)]
-        return read.frame.select(*picked, *kind)
+        return read.frame.select(*picked, *hidden)
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""

@@ -9,15 +9,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.changelog import KIND_COLUMN
+from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Expr, Input
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
-
-ORIGIN_COLUMN, ORDER_COLUMN = "_origin", "_order"
-"""Hidden columns of a scan whose rows are put in order: the Kafka partition that a row comes from, its offset there."""
-
 
 _WARNINGS = {
     "key in several partitions": (

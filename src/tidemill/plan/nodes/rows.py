@@ -36,11 +36,17 @@ class Scan(Leaf):
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
-        known = {c.name: c for c in self.table.schema.columns}
         # A column becomes a time attribute where the watermark is assigned.
         return tuple(
-            Field(n, t.materialized(without_time_precision(known[n].type))) for n in self.names
+            Field(n, t.materialized(without_time_precision(self._type(n)))) for n in self.names
         )
+
+    def _type(self, name: str) -> t.SqlType:
+        column = self.table.schema.column(name)
+        assert column is not None
+        # A delete that is a row of its own has its key, and nothing else for sure.
+        whole = self.table.connector.has_unique_rows or name in self.table.schema.primary_key
+        return column.type if whole or isinstance(column, Metadata) else column.type.as_nullable
 
     @property
     def kinds(self) -> ChangelogMode:
@@ -49,7 +55,8 @@ class Scan(Leaf):
     @property
     def upsert_keys(self) -> Keys:
         key = self.table.schema.primary_key
-        if not key or not set(key) <= set(self.names):
+        unique = self.table.connector.has_unique_rows
+        if not key or not unique or not set(key) <= set(self.names):
             return NO_KEYS
         return frozenset({frozenset(self.names.index(k) for k in key)})
 
