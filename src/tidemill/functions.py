@@ -395,11 +395,14 @@ def _result_of(
     if result is None or result is type(None):
         if inspect.isgeneratorfunction(_callable(marked.function)):
             return _row_of([None])
-        example = "@udaf" if marked.kind == AGGREGATE else "@udf"
-        of = " of get_value" if marked.kind == AGGREGATE else ""
+        mark, hint = (
+            ("@udaf", "def get_value(self, accumulator) -> int")
+            if marked.kind == AGGREGATE
+            else ("@udf", "def f(x: int) -> int")
+        )
         raise FunctionProblem(
             f"the result type of '{implementation}' is not known",
-            f"say it: {example}(result_type='BIGINT'), or a type hint{of}: def f(x: int) -> int",
+            f"say it: {mark}(result_type='BIGINT'), or a type hint: {hint}",
         )
     return type_of(result)
 
