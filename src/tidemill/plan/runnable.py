@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, walk
-from tidemill.plan.functions import AGGREGATES
+from tidemill.plan.functions import AGGREGATES, GATHER
 from tidemill.plan.nodes import Node
 from tidemill.plan.scope import NOT_YET_HINT
 from tidemill.tables import why_not_runnable
@@ -30,17 +30,9 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.Deduplicate, lambda n: "deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
     (nodes.Sort, lambda n: "LIMIT" if n.describe().startswith("Limit") else "ORDER BY"),
-    (nodes.Correlate, lambda n: _correlate(n)),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
-    (nodes.Expand, lambda n: "GROUPING SETS"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
-
-
-def _correlate(node: Node) -> str:
-    assert isinstance(node, nodes.Correlate)
-    copies = node.function == "$REPLICATE_ROWS$"
-    return "INTERSECT ALL or EXCEPT ALL" if copies else f"table function {node.function}"
 
 
 def _join_kind(node: Node) -> str:
@@ -61,6 +53,17 @@ def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
     return tuple(missing)
 
 
+def _of_aggregate(call: AggregateCall, node: Node) -> Iterator[str]:
+    """A function of the user's is computed from the rows of its group, which ARRAY_AGG keeps."""
+    if call.implementation is None:
+        if call.function not in AGGREGATES:
+            yield f"aggregate function {call.function}"
+    elif type(node) is not nodes.Aggregate:
+        yield f"the Python aggregate function {call.function} in a window"
+    elif GATHER not in AGGREGATES:
+        yield f"the Python aggregate function {call.function}"
+
+
 def _reasons(node: Node) -> Iterator[str]:
     for kind, name in _NODES:
         if isinstance(node, kind):
@@ -79,7 +82,7 @@ def _reasons(node: Node) -> Iterator[str]:
         yield f"ON CONFLICT DO {node.on_conflict}"
     for expr in nodes.expressions(node):
         for part in walk(expr):
-            if isinstance(part, AggregateCall) and part.function not in AGGREGATES:
-                yield f"aggregate function {part.function}"
+            if isinstance(part, AggregateCall):
+                yield from _of_aggregate(part, node)
             if isinstance(part, Call) and part.function in _FUNCTIONS:
                 yield f"function {part.function}"

@@ -12,15 +12,19 @@ from datetime import timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal
+from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
+from tidemill.spark.generators import correlate, expand
 from tidemill.spark.operators import Tally, group_aggregate, normalize
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
+from tidemill.spark.user_functions import aggregate_sql
 from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -122,7 +126,7 @@ class Lowering:
                     for i, e in enumerate(node.expressions)
                 ]
                 below = self.lower(node.input)
-                return below.select(*expressions, *(c for c in _HIDDEN if c in below.columns))
+                return below.select(*expressions, *_hidden(below))
             case nodes.WatermarkAssigner():
                 return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
@@ -139,9 +143,14 @@ class Lowering:
                 )
                 return self._numbered(rows)
             case nodes.Aggregate():
-                below = self._below(node.input)
-                rows = group_aggregate(below, node, self._sends_before(node), self._ttls(node))
-                return self._numbered(rows)
+                return self._numbered(self._aggregate(node))
+            case nodes.Expand():
+                below = self.lower(node.input)
+                return expand(below, node, _hidden(below))
+            case nodes.Correlate():
+                below = self.lower(node.input)
+                arguments = [self._sql(e) for e in nodes.expressions(node)]
+                return correlate(below, node, arguments, _hidden(below))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
@@ -208,6 +217,21 @@ class Lowering:
             columns.append(f.expr(picked).alias(column_name(i)))
         return ids.select(*columns) if columns else ids
 
+    def _aggregate(self, node: nodes.Aggregate) -> DataFrame:
+        """The kernel keeps the rows of a group for an aggregate function of the user's, which is computed of them."""
+        gathered = _gathered(node)
+        below = self._below(gathered.input)
+        rows = group_aggregate(below, gathered, self._sends_before(node), self._ttls(node))
+        if gathered is node:
+            return rows
+        width = len(node.keys)
+        columns = [column_name(i) for i in range(len(node.columns))]
+        for i, call in enumerate(node.calls, width):
+            if call.implementation is not None:
+                made = aggregate_sql(call.implementation, len(call.arguments), columns[i])
+                columns[i] = f"{made} AS {columns[i]}"
+        return rows.selectExpr(*columns, *_hidden(rows))
+
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]
         if any(KIND_COLUMN in p.columns for p in parts):
@@ -216,6 +240,32 @@ class Lowering:
         for part in parts[1:]:
             whole = whole.unionAll(part)
         return whole
+
+
+def _gathered(node: nodes.Aggregate) -> nodes.Aggregate:
+    """The same with an array of the group's rows for each aggregate function of the user's."""
+    if all(call.implementation is None for call in node.calls):
+        return node
+    below: list[Expr] = list(nodes.all_inputs(node.input))
+    names = [c.name for c in node.input.columns]
+    calls = []
+    for call in node.calls:
+        if call.implementation is not None:
+            values = call.arguments or (Literal(t.BOOLEAN.not_null, True),)
+            fields = tuple(t.Field(f"f{i}", a.type) for i, a in enumerate(values))
+            row = Call(t.RowType(False, fields), "ROW", values)
+            names.append(f"$r{len(below)}")
+            read = Input(row.type, len(below), names[-1])
+            below.append(row)
+            gathering = t.ArrayType(element=row.type)
+            call = AggregateCall(gathering, GATHER, (read,), filter=call.filter)
+        calls.append(call)
+    source = nodes.Project(node.input, tuple(below), tuple(names))
+    return replace(node, input=source, calls=tuple(calls))
+
+
+def _hidden(frame: DataFrame) -> list[str]:
+    return [c for c in _HIDDEN if c in frame.columns]
 
 
 def with_kind(frame: DataFrame) -> DataFrame:

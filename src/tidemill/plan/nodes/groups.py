@@ -29,6 +29,14 @@ from tidemill.types import Field
 _GROWING = ChangelogMode({RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER})
 
 
+def missing_bits(columns: Iterable[int], present: frozenset[int]) -> int:
+    """A bit for each column, the last one lowest, set where the column is missing."""
+    value = 0
+    for column in columns:
+        value = value * 2 + (column not in present)
+    return value
+
+
 @dataclass(frozen=True)
 class Expand(Single):
     """GROUPING SETS: each row once for every set, with the columns that are not in the set as NULL."""
@@ -37,13 +45,26 @@ class Expand(Single):
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
-        some = frozenset().union(*self.sets)
-        optional = {c for c in some if not all(c in s for s in self.sets)}
         below = [
-            replace(f, type=f.type.as_nullable) if i in optional else f
+            replace(f, type=f.type.as_nullable) if i in self.optional else f
             for i, f in enumerate(self.input.columns)
         ]
         return (*below, Field("$e", t.BIGINT.not_null))
+
+    @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """The columns that are in some set."""
+        return tuple(sorted(frozenset().union(*self.sets)))
+
+    @cached_property
+    def optional(self) -> tuple[int, ...]:
+        """Those of them that are not in every set."""
+        return tuple(c for c in self.grouped if not all(c in s for s in self.sets))
+
+    @cached_property
+    def marks(self) -> tuple[int, ...]:
+        """What `$e` is for each set."""
+        return tuple(missing_bits(self.grouped, s) for s in self.sets)
 
     @property
     def upsert_keys(self) -> Keys:

@@ -10,7 +10,8 @@ from functools import cached_property
 from tidemill import types as t
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode, RowKind
 from tidemill.errors import Span
-from tidemill.plan.expressions import Call, Expr, Input, SortKey, describe, inputs
+from tidemill.functions import PythonFunction
+from tidemill.plan.expressions import Call, Expr, Input, SortKey, UserCall, describe, inputs
 from tidemill.plan.nodes.base import (
     NO_KEYS,
     Appending,
@@ -232,8 +233,20 @@ class Correlate(Single):
     kind: str
     """INNER or LEFT"""
     function: str
+    """UNNEST, $REPLICATE_ROWS$ (the row as often as the first argument says), or the name of a user's function."""
     arguments: tuple[Expr, ...]
     fields: tuple[Field, ...]
+    implementation: PythonFunction | None = None
+    ordinality: bool = False
+    """Whether the last field is the row's number, from 1."""
+
+    @cached_property
+    def call(self) -> UserCall | None:
+        """The call of a function of the user's: an array of what it gives for a row."""
+        made = self.implementation
+        if made is None:
+            return None
+        return UserCall(made.value, self.function, self.arguments, made)
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
