@@ -13,11 +13,11 @@ from pyspark.sql import functions as f
 
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr
+from tidemill.plan.expressions import Expr, Input, Literal
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
-from tidemill.spark.operators import Tally, group_aggregate, normalize
+from tidemill.spark.operators import Tally, group_aggregate, limit, normalize, rank
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable
@@ -95,8 +95,16 @@ class Lowering:
     def _sql(self, expr: Expr) -> str:
         return to_sql(placed(expr, self._places))
 
+    told_by_place: nodes.Rank | None = None
+    """The Top-N whose rows the sink tells apart by their place in the order, and not by a key of their own."""
+
     def lower(self, node: nodes.Node) -> DataFrame:
+        """A plan, or the rows that come to a root."""
         match node:
+            case nodes.Sink():
+                return replace(self, told_by_place=_told_by_place(node)).lower(node.input)
+            case nodes.Collect():
+                return self.lower(node.input)
             case nodes.Scan():
                 return self._numbered(self._scan(node))
             case nodes.Values():
@@ -124,6 +132,21 @@ class Lowering:
             case nodes.Aggregate():
                 below = self._below(node.input)
                 return self._numbered(group_aggregate(below, node, self._sends_before(node)))
+            case nodes.Rank():
+                rows = rank(
+                    self._below(node.input),
+                    node,
+                    self.modes.of(node.input),
+                    self._sends_before(node),
+                    node is self.told_by_place,
+                    self.tally,
+                )
+                return self._numbered(rows)
+            case nodes.Sort():
+                below = self._below(node.input)
+                arriving = self.modes.of(node.input)
+                rows = limit(below, node, arriving, self._sends_before(node), self.tally)
+                return self._numbered(rows)
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
@@ -184,6 +207,22 @@ class Lowering:
         for part in parts[1:]:
             whole = whole.unionAll(part)
         return whole
+
+
+def _told_by_place(sink: nodes.Sink) -> nodes.Rank | None:
+    """The Top-N below a sink whose primary key is the partition and the number, or the partition of a single row."""
+    node, key = sink.input, set(sink.key)
+    while isinstance(node, nodes.Project | nodes.Filter | nodes.DropUpdateBefore):
+        if isinstance(node, nodes.Project):
+            told = [node.expressions[i] for i in key]
+            if not all(isinstance(e, Input | Literal) for e in told):
+                return None
+            key = {e.index for e in told if isinstance(e, Input)}
+        node = node.input
+    if not isinstance(node, nodes.Rank) or not key:
+        return None
+    places = {*node.partition, *range(len(node.input.columns), len(node.columns))}
+    return node if key <= places and (node.number is not None or node.start == node.end) else None
 
 
 def with_kind(frame: DataFrame) -> DataFrame:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.changelog import KIND_COLUMN
+from tidemill.changelog import KIND_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr, Input
+from tidemill.plan.expressions import Expr, Input, SortKey
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 
@@ -81,6 +81,82 @@ def normalize(
         "keepEqual": False,
     }
     return _operator(frame, "normalize", spec, tally.of(_table(node)))
+
+
+def rank(
+    frame: DataFrame,
+    node: nodes.Rank,
+    arriving: ChangelogMode,
+    update_before: bool,
+    told_by_place: bool,
+    tally: Tally,
+) -> DataFrame:
+    """`arriving`: what the input sends. `told_by_place`: whether who gets the rows tells them apart by their place."""
+    spec = {
+        "name": node.describe(),
+        "partition": [column_name(k) for k in node.partition],
+        "start": node.start,
+        "end": node.end,
+        "endColumn": None if node.end_column is None else column_name(node.end_column),
+        "number": node.number is not None,
+        "byRank": node.number is not None or node.start == node.end,
+        "deletesByKey": node.row_key is not None and not told_by_place,
+        "updateBefore": update_before,
+        **_ordered(node, arriving),
+    }
+    result = _operator(frame, "rank", spec, tally.of(node.describe()))
+    return result.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def limit(
+    frame: DataFrame,
+    node: nodes.Sort,
+    arriving: ChangelogMode,
+    update_before: bool,
+    tally: Tally,
+) -> DataFrame:
+    """ORDER BY and LIMIT: a Top-N of all rows."""
+    assert node.limit is not None
+    spec = {
+        "name": node.describe(),
+        "partition": [],
+        "start": node.offset + 1,
+        "end": node.offset + node.limit,
+        "number": False,
+        "byRank": False,
+        "deletesByKey": False,
+        "updateBefore": update_before,
+        **_ordered(node, arriving),
+    }
+    return _operator(frame, "rank", spec, tally.of(node.describe()))
+
+
+def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str, Any]:
+    """What the kernel is told about the rows of a Top-N and their order."""
+    key = node.row_key
+    if arriving.insert_only:
+        strategy = "APPEND"
+    elif node.strategy.startswith("UpdateFastStrategy") and not arriving & {
+        RowKind.UPDATE_BEFORE,
+        RowKind.DELETE,
+    }:
+        strategy = "UPDATE"
+    else:
+        strategy = "RETRACT"
+    return {
+        "columns": [column_name(i) for i in range(len(node.input.columns))],
+        "order": [_sort_column(k) for k in node.order],
+        "strategy": strategy,
+        "rowKey": None if key is None else [column_name(k) for k in key],
+    }
+
+
+def _sort_column(key: SortKey) -> dict[str, Any]:
+    return {
+        "column": column_name(key.column),
+        "descending": key.descending,
+        "nullsLast": key.nulls_last,
+    }
 
 
 def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any) -> DataFrame:

@@ -271,7 +271,7 @@ class Runner:
                 job_id if job.exactly_once else None,
             )
             frames = [
-                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
+                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)
                 for root, modes, numbers in zip(job.roots, job.modes, by_task, strict=True)
             ]
             writer = self._writer(job, job_id, ends, targets, frames, dropped)

@@ -11,7 +11,8 @@ public final class Counts implements Serializable {
   static final String UNKNOWN_DELETE = "delete of an unknown row";
   static final String SEVERAL_PARTITIONS = "key in several partitions";
   static final String OVERFLOW = "sum that does not fit its type";
-  private static final String[] NAMES = {UNKNOWN_DELETE, SEVERAL_PARTITIONS, OVERFLOW};
+  static final String RANK_END = "row with another number of rows to keep than its partition's first";
+  private static final String[] NAMES = {UNKNOWN_DELETE, SEVERAL_PARTITIONS, OVERFLOW, RANK_END};
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
 

@@ -70,7 +70,7 @@ final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
     return Header.number(PackedRow.header(row._2()));
   }
 
-  private record Key(byte[] bytes) {
+  record Key(byte[] bytes) {
     @Override
     public int hashCode() {
       return Long.hashCode(PackedRow.header(bytes));

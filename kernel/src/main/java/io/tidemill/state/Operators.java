@@ -39,4 +39,20 @@ public final class Operators {
   public static Dataset<Row> normalize(Dataset<Row> input, String specJson, Counts counts) {
     return Normalize.plan(input, Spec.parse(specJson, Normalize.NormalizeSpec.class), counts);
   }
+
+  /**
+   * Top-N.
+   *
+   * <pre>
+   * {"name": "Rank of sales", "partition": ["c0"], "columns": ["c0", "c1"],
+   *  "order": [{"column": "c1", "descending": true, "nullsLast": true}], "start": 1, "end": 3 | null,
+   *  "endColumn": "c1" | null, "number": true, "strategy": "APPEND|UPDATE|RETRACT", "rowKey": ["c0"] | null,
+   *  "byRank": true, "deletesByKey": false, "updateBefore": true}
+   * </pre>
+   *
+   * Out: the columns, {@code _number} if it is asked for, {@code _kind}.
+   */
+  public static Dataset<Row> rank(Dataset<Row> input, String specJson, Counts counts) {
+    return Rank.plan(input, Spec.parse(specJson, Rank.RankSpec.class), counts);
+  }
 }
