@@ -96,11 +96,13 @@ def _wanted(root: nodes.Root) -> tuple[Updates, ...]:
 
 def _must_materialize(sink: nodes.Sink, setting: str) -> bool:
     """Whether rows of one sink key may come from different keys of the query, out of order."""
-    if not sink.key or setting == "NONE":
+    if not sink.key:
         return False
-    if setting == "FORCE":
-        return True
     ordered = any(k <= sink.key for k in sink.input.upsert_keys)
+    if sink.on_conflict in ("NOTHING", "ERROR"):
+        return not ordered
+    if setting in ("NONE", "FORCE"):
+        return setting == "FORCE"
     takes_all = sink.accepts == ALL_CHANGES and not isinstance(sink.table.connector, PrintTable)
     return not sink.input.kinds.insert_only and not takes_all and not ordered
 

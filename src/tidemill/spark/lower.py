@@ -17,7 +17,15 @@ from tidemill.plan.expressions import Expr, Input, Literal
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
-from tidemill.spark.operators import Tally, group_aggregate, limit, normalize, rank
+from tidemill.spark.operators import (
+    Tally,
+    deduplicate,
+    group_aggregate,
+    limit,
+    materialize,
+    normalize,
+    rank,
+)
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable
@@ -101,6 +109,10 @@ class Lowering:
     def lower(self, node: nodes.Node) -> DataFrame:
         """A plan, or the rows that come to a root."""
         match node:
+            case nodes.Sink() if node.materialize:
+                arriving = self.modes.of(node.input)
+                rows = materialize(self._below(node.input), node, arriving, self.tally)
+                return self._numbered(rows)
             case nodes.Sink():
                 return replace(self, told_by_place=_told_by_place(node)).lower(node.input)
             case nodes.Collect():
@@ -141,6 +153,9 @@ class Lowering:
                     node is self.told_by_place,
                     self.tally,
                 )
+                return self._numbered(rows)
+            case nodes.Deduplicate():
+                rows = deduplicate(self._below(node.input), node, self._sends_before(node))
                 return self._numbered(rows)
             case nodes.Sort():
                 below = self._below(node.input)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Expr, Input, SortKey
@@ -128,7 +129,42 @@ def limit(
         "updateBefore": update_before,
         **_ordered(node, arriving),
     }
-    return _operator(frame, "rank", spec, tally.of(node.describe()))
+    rows = _operator(frame, "rank", spec, tally.of(node.describe()))
+    return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
+
+
+def deduplicate(frame: DataFrame, node: nodes.Deduplicate, update_before: bool) -> DataFrame:
+    """The first or the last row of each key."""
+    clock = t.time_attribute(node.input.columns[node.time].type)
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.keys],
+        "columns": [column_name(i) for i in range(len(node.columns))],
+        "time": column_name(node.time) if clock is t.TimeAttribute.ROWTIME else None,
+        "last": node.last,
+        "updateBefore": update_before,
+    }
+    rows = _operator(frame, "deduplicate", spec)
+    return rows if node.last else rows.drop(KIND_COLUMN)
+
+
+def materialize(
+    frame: DataFrame, sink: nodes.Sink, arriving: ChangelogMode, tally: Tally
+) -> DataFrame:
+    """The rows of a sink's primary key, one for each, where the query has another key."""
+    name = f"table '{sink.table.name}'"
+    keys = sorted(sink.key)
+    upsert_key = min(sink.input.upsert_keys, key=lambda k: (len(k), sorted(k)), default=None)
+    spec = {
+        "name": name,
+        "keys": [column_name(k) for k in keys],
+        "keyNames": [sink.table.schema.writable[k].name for k in keys],
+        "columns": [column_name(i) for i in range(len(sink.input.columns))],
+        "upsertKey": None if upsert_key is None else [column_name(k) for k in sorted(upsert_key)],
+        "onConflict": sink.on_conflict or "DEDUPLICATE",
+        "insertOnly": arriving.insert_only,
+    }
+    return _operator(frame, "materialize", spec, tally.of(name))
 
 
 def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str, Any]:

@@ -55,4 +55,32 @@ public final class Operators {
   public static Dataset<Row> rank(Dataset<Row> input, String specJson, Counts counts) {
     return Rank.plan(input, Spec.parse(specJson, Rank.RankSpec.class), counts);
   }
+
+  /**
+   * The first or the last row of each key, over append-only input.
+   *
+   * <pre>
+   * {"name": "Deduplicate of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1" | null, "last": true,
+   *  "updateBefore": true}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> deduplicate(Dataset<Row> input, String specJson) {
+    return Deduplicate.plan(input, Spec.parse(specJson, Deduplicate.DeduplicateSpec.class));
+  }
+
+  /**
+   * Puts the changes of a sink's primary key in order, where the query has another key.
+   *
+   * <pre>
+   * {"name": "table 'totals'", "keys": ["c0"], "keyNames": ["id"], "columns": ["c0", "c1"],
+   *  "upsertKey": ["c1"] | null, "onConflict": "DEDUPLICATE|NOTHING|ERROR", "insertOnly": false}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}, which is never an update-before.
+   */
+  public static Dataset<Row> materialize(Dataset<Row> input, String specJson, Counts counts) {
+    return Materialize.plan(input, Spec.parse(specJson, Materialize.MaterializeSpec.class), counts);
+  }
 }

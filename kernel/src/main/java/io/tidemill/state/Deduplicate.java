@@ -1,0 +1,112 @@
+package io.tidemill.state;
+
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
+import scala.Tuple2;
+
+/**
+ * The first or the last row of each key of an append-only stream. The first one is the one that came first; the last
+ * one is the one that came last or, by a rowtime, that of the latest time, and of equal times the one that came last.
+ *
+ * <p>State: the last row, or nothing but that there was a first one.
+ */
+final class Deduplicate extends KeyedProcessor {
+  /** What the planner asks. {@code time} is a rowtime column of milli- or microseconds; null if arrival counts. */
+  record DeduplicateSpec(
+      String name, List<String> keys, List<String> columns, String time, boolean last, boolean updateBefore)
+      implements Serializable {}
+
+  /** Packed rows by time, then by number; NULL is before all times. */
+  private static final class ByTime implements Comparator<byte[]> {
+    private final int time;
+    private final UnsafeRow row;
+
+    ByTime(StructType columns, String time) {
+      this.time = time == null ? -1 : columns.fieldIndex(time);
+      this.row = new UnsafeRow(columns.size());
+    }
+
+    @Override
+    public int compare(byte[] a, byte[] b) {
+      int byTime = time < 0 ? 0 : Long.compare(time(a), time(b));
+      return byTime != 0 ? byTime : Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
+    }
+
+    private long time(byte[] packed) {
+      PackedRow.point(row, packed);
+      return row.isNullAt(time) ? Long.MIN_VALUE : row.getLong(time);
+    }
+  }
+
+  private final DeduplicateSpec spec;
+  private final StructType columns;
+  private transient Comparator<byte[]> order;
+
+  private Deduplicate(DeduplicateSpec spec, StructType columns) {
+    super(spec.name(), spec.updateBefore(), true);
+    this.spec = spec;
+    this.columns = columns;
+  }
+
+  static Dataset<Row> plan(Dataset<Row> input, DeduplicateSpec spec) {
+    StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
+    StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
+    if (!spec.last() && spec.time() != null) {
+      throw new IllegalArgumentException(spec.name() + ": the first row by rowtime is known to a watermark only");
+    }
+    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
+        rows -> new LastRows(rows, order(spec, columns));
+    Dataset<Tuple2<byte[], byte[]>> pairs =
+        Packing.number(Packing.pack(input, keys, columns)).mapPartitions(choose, Packing.PAIRS);
+    return Packing.unpack(new Deduplicate(spec, columns).over(pairs), new StructType(), columns);
+  }
+
+  /** In which the row that is looked for is the greatest. */
+  private static Comparator<byte[]> order(DeduplicateSpec spec, StructType columns) {
+    Comparator<byte[]> order = new ByTime(columns, spec.time());
+    return spec.last() ? order : order.reversed();
+  }
+
+  @Override
+  boolean isPaged() {
+    return false;
+  }
+
+  @Override
+  void open(Pages pages) {
+    order = order(spec, columns);
+  }
+
+  @Override
+  boolean process(byte[] key, ByteReader before, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
+    byte[] chosen = rows.next();
+    while (rows.hasNext()) {
+      byte[] row = rows.next();
+      chosen = order.compare(row, chosen) > 0 ? row : chosen;
+    }
+    if (!spec.last()) {
+      if (before == null) {
+        changes.insert(Packing.NOTHING, chosen);
+      }
+      return true;
+    }
+    // What is in the state has the number 0: it came before.
+    byte[] old = before == null ? null : PackedRow.withHeader(0, before.readRest());
+    byte[] now = old != null && order.compare(old, chosen) > 0 ? old : chosen;
+    after.writeRaw(now, PackedRow.HEADER, now.length - PackedRow.HEADER);
+    if (old == null) {
+      changes.insert(Packing.NOTHING, now);
+    } else if (!Arrays.equals(old, PackedRow.HEADER, old.length, now, PackedRow.HEADER, now.length)) {
+      changes.update(Packing.NOTHING, old, now);
+    }
+    return true;
+  }
+}
