@@ -23,7 +23,6 @@ NOT_RUNNABLE = {
     "cdc.sql",
     "joins.sql",
     "temporal_join.sql",
-    "top_n.sql",
     "windows.sql",
 }
 """Examples that are right and cannot be run yet; nothing else is said of them."""

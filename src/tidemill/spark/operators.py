@@ -140,7 +140,8 @@ def deduplicate(frame: DataFrame, node: nodes.Deduplicate, update_before: bool) 
         "name": node.describe(),
         "keys": [column_name(k) for k in node.keys],
         "columns": [column_name(i) for i in range(len(node.columns))],
-        "time": column_name(node.time) if clock is t.TimeAttribute.ROWTIME else None,
+        "time": column_name(node.time),
+        "rowtime": clock is t.TimeAttribute.ROWTIME,
         "last": node.last,
         "updateBefore": update_before,
     }

@@ -19,10 +19,19 @@ import scala.Tuple2;
  * <p>State: the last row, or nothing but that there was a first one.
  */
 final class Deduplicate extends KeyedProcessor {
-  /** What the planner asks. {@code time} is a rowtime column of milli- or microseconds; null if arrival counts. */
+  /** What the planner asks. {@code time} is the column of the rowtime or, if arrival counts, of the processing time. */
   record DeduplicateSpec(
-      String name, List<String> keys, List<String> columns, String time, boolean last, boolean updateBefore)
+      String name,
+      List<String> keys,
+      List<String> columns,
+      String time,
+      boolean rowtime,
+      boolean last,
+      boolean updateBefore)
       implements Serializable {}
+
+  private static final Comparator<byte[]> BY_NUMBER =
+      (a, b) -> Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
 
   /** Packed rows by time, then by number; NULL is before all times. */
   private static final class ByTime implements Comparator<byte[]> {
@@ -30,14 +39,14 @@ final class Deduplicate extends KeyedProcessor {
     private final UnsafeRow row;
 
     ByTime(StructType columns, String time) {
-      this.time = time == null ? -1 : columns.fieldIndex(time);
+      this.time = columns.fieldIndex(time);
       this.row = new UnsafeRow(columns.size());
     }
 
     @Override
     public int compare(byte[] a, byte[] b) {
-      int byTime = time < 0 ? 0 : Long.compare(time(a), time(b));
-      return byTime != 0 ? byTime : Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
+      int byTime = Long.compare(time(a), time(b));
+      return byTime != 0 ? byTime : BY_NUMBER.compare(a, b);
     }
 
     private long time(byte[] packed) {
@@ -49,6 +58,8 @@ final class Deduplicate extends KeyedProcessor {
   private final DeduplicateSpec spec;
   private final StructType columns;
   private transient Comparator<byte[]> order;
+  /** Where in a packed row the processing time lies. */
+  private transient int clock;
 
   private Deduplicate(DeduplicateSpec spec, StructType columns) {
     super(spec.name(), spec.updateBefore(), true);
@@ -59,7 +70,7 @@ final class Deduplicate extends KeyedProcessor {
   static Dataset<Row> plan(Dataset<Row> input, DeduplicateSpec spec) {
     StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
-    if (!spec.last() && spec.time() != null) {
+    if (!spec.last() && spec.rowtime()) {
       throw new IllegalArgumentException(spec.name() + ": the first row by rowtime is known to a watermark only");
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
@@ -71,8 +82,10 @@ final class Deduplicate extends KeyedProcessor {
 
   /** In which the row that is looked for is the greatest. */
   private static Comparator<byte[]> order(DeduplicateSpec spec, StructType columns) {
-    Comparator<byte[]> order = new ByTime(columns, spec.time());
-    return spec.last() ? order : order.reversed();
+    if (!spec.last()) {
+      return BY_NUMBER.reversed();
+    }
+    return spec.rowtime() ? new ByTime(columns, spec.time()) : BY_NUMBER;
   }
 
   @Override
@@ -83,6 +96,8 @@ final class Deduplicate extends KeyedProcessor {
   @Override
   void open(Pages pages) {
     order = order(spec, columns);
+    int fixed = UnsafeRow.calculateBitSetWidthInBytes(columns.size());
+    clock = PackedRow.HEADER + fixed + Long.BYTES * columns.fieldIndex(spec.time());
   }
 
   @Override
@@ -100,13 +115,26 @@ final class Deduplicate extends KeyedProcessor {
     }
     // What is in the state has the number 0: it came before.
     byte[] old = before == null ? null : PackedRow.withHeader(0, before.readRest());
-    byte[] now = old != null && order.compare(old, chosen) > 0 ? old : chosen;
+    boolean stays = old != null && (order.compare(old, chosen) > 0 || equal(old, chosen));
+    byte[] now = stays ? old : chosen;
     after.writeRaw(now, PackedRow.HEADER, now.length - PackedRow.HEADER);
     if (old == null) {
       changes.insert(Packing.NOTHING, now);
-    } else if (!Arrays.equals(old, PackedRow.HEADER, old.length, now, PackedRow.HEADER, now.length)) {
+    } else if (!stays) {
       changes.update(Packing.NOTHING, old, now);
     }
     return true;
+  }
+
+  /** Whether rows are equal but for the time at which they were processed. */
+  private boolean equal(byte[] a, byte[] b) {
+    int from = PackedRow.HEADER;
+    if (!spec.rowtime()) {
+      if (!Arrays.equals(a, from, clock, b, from, clock)) {
+        return false;
+      }
+      from = clock + Long.BYTES;
+    }
+    return Arrays.equals(a, from, a.length, b, from, b.length);
   }
 }

@@ -60,8 +60,8 @@ public final class Operators {
    * The first or the last row of each key, over append-only input.
    *
    * <pre>
-   * {"name": "Deduplicate of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1" | null, "last": true,
-   *  "updateBefore": true}
+   * {"name": "Deduplicate of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1", "rowtime": true,
+   *  "last": true, "updateBefore": true}
    * </pre>
    *
    * Out: the columns, {@code _kind}.
