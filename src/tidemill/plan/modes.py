@@ -26,9 +26,11 @@ class Modes:
         return self.emitted[id(node)]
 
 
-def infer_modes(root: nodes.Root, span: Span, materialize: str = "AUTO") -> tuple[Node, Modes]:
-    """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize). `materialize` is
-    the setting table.exec.sink.upsert-materialize."""
+def infer_modes(
+    root: nodes.Root, span: Span, materialize: str = "AUTO", require_on_conflict: bool = False
+) -> tuple[Node, Modes]:
+    """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize). `materialize` and
+    `require_on_conflict` are the settings table.exec.sink.upsert-materialize and …require-on-conflict."""
     _check(root, span)
     emitted: dict[int, ChangelogMode] = {}
     for wanted in _wanted(root):
@@ -39,6 +41,13 @@ def infer_modes(root: nodes.Root, span: Span, materialize: str = "AUTO") -> tupl
     settled: Node = root.with_inputs(below)
     if isinstance(root, nodes.Sink):
         settled = replace(root, input=below, materialize=_must_materialize(root, materialize))
+        if require_on_conflict and settled.materialize and root.on_conflict is None:
+            raise script_error(
+                "PLAN-032",
+                f"the query's own key is not the primary key of '{root.table.name}', and rows of one key may conflict",
+                root.span,
+                "add ON CONFLICT DO DEDUPLICATE, DO NOTHING or DO ERROR",
+            )
     emitted[id(settled)] = emitted[id(below)]
     return settled, Modes(emitted)
 
