@@ -24,7 +24,6 @@ NOT_RUNNABLE = {
     "joins.sql",
     "last_behaviour.sql",
     "temporal_join.sql",
-    "top_n.sql",
     "windows.sql",
 }
 """Examples that are right and cannot be run yet; nothing else is said of them. One that has topics is run as soon as

@@ -489,8 +489,9 @@ class Environment:
         settled: list[nodes.Root] = []
         modes = []
         materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
+        requires = self.settings.get("table.exec.sink.require-on-conflict")
         for root in roots:
-            end, emitted = infer_modes(root, span, materialize)
+            end, emitted = infer_modes(root, span, materialize, requires is True)
             assert isinstance(end, nodes.Root)
             settled.append(end)
             modes.append(emitted)

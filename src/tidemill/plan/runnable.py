@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from tidemill import types as t
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, walk
@@ -26,13 +27,18 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowTableFunction, lambda n: "window table function"),
     (nodes.WindowRank, lambda n: "window Top-N"),
     (nodes.WindowDeduplicate, lambda n: "window deduplication"),
-    (nodes.Rank, lambda n: "Top-N"),
-    (nodes.Deduplicate, lambda n: "deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
-    (nodes.Sort, lambda n: "LIMIT" if n.describe().startswith("Limit") else "ORDER BY"),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
+
+
+# Types that Flink compares element by element.
+_WITHOUT_ORDER = (t.ArrayType, t.MultisetType, t.MapType, t.RowType)
+
+
+def _is_rowtime(node: nodes.Deduplicate, column: int) -> bool:
+    return t.time_attribute(node.input.columns[column].type) is t.TimeAttribute.ROWTIME
 
 
 def _join_kind(node: Node) -> str:
@@ -75,11 +81,17 @@ def _reasons(node: Node) -> Iterator[str]:
             yield f"{why} of table '{node.table.name}'"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
         yield f"an aggregate over an updating input ({node.describe()})"
-    if isinstance(node, nodes.Sink) and node.materialize:
-        key = ", ".join(node.table.schema.primary_key)
-        yield f"writing to '{node.table.name}' by a PRIMARY KEY ({key}) that is not the query's own key"
-    if isinstance(node, nodes.Sink) and node.on_conflict:
-        yield f"ON CONFLICT DO {node.on_conflict}"
+    if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
+        yield "the first row by a rowtime"
+    if isinstance(node, nodes.Sort) and node.name == "TemporalSort":
+        yield "ORDER BY of a rowtime without LIMIT"
+    if isinstance(node, nodes.Rank | nodes.Sort):
+        unordered = (k.expression.type for k in node.order)
+        yield from (f"ORDER BY of {x}" for x in unordered if isinstance(x, _WITHOUT_ORDER))
+    if isinstance(node, nodes.Rank) and node.end_column is not None:
+        type_ = node.input.columns[node.end_column].type
+        if not isinstance(type_, t.INTEGER_TYPES):
+            yield f"Top-N whose number of rows is a column of type {type_}"
     for expr in nodes.expressions(node):
         for part in walk(expr):
             if isinstance(part, AggregateCall):

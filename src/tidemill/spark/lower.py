@@ -21,7 +21,16 @@ from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
 from tidemill.spark.generators import correlate, expand
-from tidemill.spark.operators import Tally, group_aggregate, normalize
+from tidemill.spark.operators import (
+    Demand,
+    Tally,
+    deduplicate,
+    group_aggregate,
+    limit,
+    materialize,
+    normalize,
+    rank,
+)
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
@@ -114,8 +123,20 @@ class Lowering:
     def _sql(self, expr: Expr) -> str:
         return to_sql(placed(expr, self._places))
 
+    told_by_place: nodes.Rank | None = None
+    """The Top-N whose rows the sink tells apart by their place in the order, and not by a key of their own."""
+
     def lower(self, node: nodes.Node) -> DataFrame:
+        """A plan, or the rows that come to a root."""
         match node:
+            case nodes.Sink() if node.materialize:
+                arriving = self.modes.of(node.input)
+                rows = materialize(self._below(node.input), node, arriving, self._demand(node))
+                return self._numbered(rows)
+            case nodes.Sink():
+                return replace(self, told_by_place=_told_by_place(node)).lower(node.input)
+            case nodes.Collect():
+                return self.lower(node.input)
             case nodes.Scan():
                 return self._numbered(self._scan(node))
             case nodes.Values():
@@ -138,10 +159,7 @@ class Lowering:
                 below = self._in_order(node.input)
                 if node.condition is not None:
                     below = self._leaving(below, node.condition)
-                rows = normalize(
-                    below, node, self._sends_before(node), self._ttls(node), self.tally
-                )
-                return self._numbered(rows)
+                return self._numbered(normalize(below, node, self._demand(node)))
             case nodes.Aggregate():
                 return self._numbered(self._aggregate(node))
             case nodes.Expand():
@@ -151,6 +169,23 @@ class Lowering:
                 below = self.lower(node.input)
                 arguments = [self._sql(e) for e in nodes.expressions(node)]
                 return correlate(below, node, arguments, _hidden(below))
+            case nodes.Rank():
+                rows = rank(
+                    self._below(node.input),
+                    node,
+                    self.modes.of(node.input),
+                    node is self.told_by_place,
+                    self._demand(node),
+                )
+                return self._numbered(rows)
+            case nodes.Deduplicate():
+                rows = deduplicate(self._below(node.input), node, self._demand(node))
+                return self._numbered(rows)
+            case nodes.Sort():
+                below = self._below(node.input)
+                arriving = self.modes.of(node.input)
+                rows = limit(below, node, arriving, self._demand(node))
+                return self._numbered(rows)
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
@@ -159,13 +194,10 @@ class Lowering:
         """The input of an operator that shuffles: nobody asks for the tasks before it."""
         return replace(self, numbers_tasks=False).lower(node)
 
-    def _sends_before(self, node: nodes.Node) -> bool:
-        return RowKind.UPDATE_BEFORE in self.modes.of(node)
-
-    def _ttls(self, node: nodes.Node) -> list[int]:
-        """Milliseconds for the state of each input."""
+    def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
-        return [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
+        ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
+        return Demand(RowKind.UPDATE_BEFORE in self.modes.of(node), ttls, self.tally)
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition as deletes."""
@@ -221,7 +253,7 @@ class Lowering:
         """The kernel keeps the rows of a group for an aggregate function of the user's, which is computed of them."""
         gathered = _gathered(node)
         below = self._below(gathered.input)
-        rows = group_aggregate(below, gathered, self._sends_before(node), self._ttls(node))
+        rows = group_aggregate(below, gathered, self._demand(node))
         if gathered is node:
             return rows
         width = len(node.keys)
@@ -266,6 +298,22 @@ def _gathered(node: nodes.Aggregate) -> nodes.Aggregate:
 
 def _hidden(frame: DataFrame) -> list[str]:
     return [c for c in _HIDDEN if c in frame.columns]
+
+
+def _told_by_place(sink: nodes.Sink) -> nodes.Rank | None:
+    """The Top-N below a sink whose primary key is the partition and the number, or the partition of a single row."""
+    node, key = sink.input, set(sink.key)
+    while isinstance(node, nodes.Project | nodes.Filter | nodes.DropUpdateBefore):
+        if isinstance(node, nodes.Project):
+            told = [node.expressions[i] for i in key]
+            if not all(isinstance(e, Input | Literal) for e in told):
+                return None
+            key = {e.index for e in told if isinstance(e, Input)}
+        node = node.input
+    if not isinstance(node, nodes.Rank) or not key:
+        return None
+    places = {*node.partition, *range(len(node.input.columns), len(node.columns))}
+    return node if key <= places and (node.number is not None or node.start == node.end) else None
 
 
 def with_kind(frame: DataFrame) -> DataFrame:

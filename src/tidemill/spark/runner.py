@@ -273,7 +273,7 @@ class Runner:
                 ttl=_ttl(job),
             )
             frames = [
-                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
+                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)
                 for root, modes, numbers in zip(job.roots, job.modes, by_task, strict=True)
             ]
             writer = self._writer(job, job_id, ends, targets, frames, dropped)

@@ -310,6 +310,11 @@ class Rank(Single):
     def strategy(self) -> str:
         return _strategy(self.input, self.partition, self.order)
 
+    @property
+    def row_key(self) -> tuple[int, ...] | None:
+        """Columns that tell the rows of a partition apart, if any do."""
+        return _row_key(self.input, self.partition)
+
     def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
         return _asked_by(self.strategy)
 
@@ -330,10 +335,15 @@ def _strategy(below: Node, partition: Iterable[int], order: Iterable[SortKey]) -
     growth = growing(below)
     # An update that can only bring its row forward needs no row before.
     forward = all(growth.get(k.column) == ("up" if k.descending else "down") for k in order)
-    keys = sorted(sorted(k) for k in containing(below.upsert_keys, partition))
-    if not keys or not forward:
+    key = _row_key(below, partition)
+    if key is None or not forward:
         return "RetractStrategy"
-    return f"UpdateFastStrategy[{','.join(map(str, keys[0]))}]"
+    return f"UpdateFastStrategy[{','.join(map(str, key))}]"
+
+
+def _row_key(below: Node, partition: Iterable[int]) -> tuple[int, ...] | None:
+    keys = sorted(sorted(k) for k in containing(below.upsert_keys, partition))
+    return tuple(keys[0]) if keys else None
 
 
 def _asked_by(strategy: str) -> tuple[Updates, ...]:
@@ -460,6 +470,11 @@ class Sort(Single):
     @property
     def strategy(self) -> str:
         return _strategy(self.input, (), self.order)
+
+    @property
+    def row_key(self) -> tuple[int, ...] | None:
+        """Columns that tell rows apart, if any do."""
+        return _row_key(self.input, ())
 
     @property
     def upsert_keys(self) -> Keys:
