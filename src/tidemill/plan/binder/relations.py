@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Protocol
 
 from tidemill import types as t
@@ -32,6 +33,7 @@ from tidemill.plan.user_functions import FindFunction, check_user_call, no_funct
 from tidemill.sql import ast
 from tidemill.tables import check_read
 from tidemill.tables.catalog import Computed, Table, View
+from tidemill.tables.options import parse_duration
 
 AstChange = Callable[[ast.Expression], ast.Expression]
 
@@ -112,6 +114,8 @@ class Relations:
         self._catalog = catalog
         self._common = dict(common or {})
         self._outer = outer
+        self._ttls: dict[str, timedelta] = {}
+        """How long state is kept that a table of this query block fills, by its name (STATE_TTL)."""
 
     def query(self, query: ast.Query, top: bool = False) -> Node:
         raise NotImplementedError
@@ -207,10 +211,14 @@ class Relations:
         right, right_scope = self._relation(join.right)
         scope = _side_by_side(left_scope, right_scope, len(left.columns))
         condition, common = self._join_condition(join, scope, left_scope, right_scope, left)
-        node = nodes.Join(kind, left, right, condition)
+        ttls = self._ttls_of(join.left), self._ttls_of(join.right)
+        node = nodes.Join(kind, left, right, condition, ttls=ttls if any(ttls) else ())
         if kind in ("SEMI", "ANTI"):
             return node, left_scope.over(node.columns)
         return node, replace(scope.over(node.columns), common=common)
+
+    def _ttls_of(self, relation: ast.Relation | None) -> timedelta | None:
+        return self._ttls.get(_name_of(relation) or "")
 
     def _join_condition(
         self, join: ast.Join, scope: Scope, left: Scope, right: Scope, node: Node
@@ -360,6 +368,8 @@ class Relations:
                 made.result.fields,
             )
         elif name == "UNNEST":
+            if len(call.arguments) != 1:
+                raise script_error("PLAN-012", "UNNEST takes one argument", call.span)
             arguments = (scope.bind(call.arguments[0]),)
             fields = _unnested(arguments[0].type, call.arguments[0].span)
         else:
@@ -375,7 +385,7 @@ class Relations:
             _check_names(relation.column_aliases, len(fields), relation)
             pairs = zip(fields, relation.column_aliases, strict=True)
             fields = tuple(replace(f, name=a.name) for f, a in pairs)
-        node = nodes.Correlate(left, kind, name, arguments, fields)
+        node = nodes.Correlate(left, kind, name, arguments, fields, made, relation.with_ordinality)
         width = len(left.columns)
         added = tuple(
             Input(c.type, width + i, f.name)
@@ -622,6 +632,56 @@ def hinted(table: Table | View, hint: ast.Hint, catalog: Catalog) -> Table:
     return table
 
 
+def _name_of(relation: ast.Relation | None) -> str | None:
+    """What a query calls something that stands in FROM."""
+    match relation:
+        case ast.TableReference():
+            return (relation.alias or relation.name.parts[-1]).name
+        case ast.Subquery(alias=ast.Identifier(name=name)):
+            return name
+    return None
+
+
+def state_ttls(hint: ast.Hint, source: ast.Relation | None) -> dict[str, timedelta]:
+    """STATE_TTL('t' = '1d'): how long the state of each table of a query block is kept."""
+    known = {name for name in map(_name_of, _relations(source)) if name is not None}
+    found: dict[str, timedelta] = {}
+    for name, text in hint.arguments:
+        if name is None:
+            raise script_error(
+                "PLAN-077",
+                "STATE_TTL needs a table and a time",
+                hint.span,
+                "write /*+ STATE_TTL('t' = '1 d') */",
+            )
+        if name not in known:
+            raise script_error(
+                "PLAN-077",
+                f"STATE_TTL names '{name}', which is no table of this query",
+                hint.span,
+                did_you_mean(name, sorted(known))
+                or "name a table as FROM does, by its alias if it has one",
+            )
+        try:
+            found[name] = parse_duration(text)
+        except ValueError:
+            raise script_error(
+                "PLAN-077",
+                f"'{text}' is no time to live",
+                hint.span,
+                "write '1 d', '12 h' or '30 min'",
+            ) from None
+    return found
+
+
+def _relations(source: ast.Relation | None) -> Iterator[ast.Relation]:
+    if isinstance(source, ast.Join):
+        yield from _relations(source.left)
+        yield from _relations(source.right)
+    elif source is not None:
+        yield source
+
+
 def note_hint(hint: ast.Hint, catalog: Catalog) -> None:
     name = hint.name.upper()
     if name not in (*_BATCH_HINTS, "STATE_TTL", "OPTIONS"):
@@ -633,7 +693,7 @@ def note_hint(hint: ast.Hint, catalog: Catalog) -> None:
         )
     if name == "OPTIONS":
         raise script_error("PLAN-077", "the hint OPTIONS stands behind a table's name", hint.span)
-    message = f"hint {name} has no effect" + (" yet" if name == "STATE_TTL" else " here")
+    message = f"hint {name} has no effect here"
     catalog.warn(Diagnostic("PLAN-078", message, hint.span, severity="warning"))
 
 

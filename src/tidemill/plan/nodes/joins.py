@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 
 from tidemill import types as t
@@ -22,6 +23,7 @@ class Join(Node):
     right: Node
     condition: Expr
     """Reads the columns of the left side, then those of the right."""
+    ttls: tuple[timedelta | None, ...] = field(default=(), kw_only=True)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

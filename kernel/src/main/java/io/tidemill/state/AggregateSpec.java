@@ -4,7 +4,7 @@ import java.io.Serializable;
 import java.util.List;
 
 /** What the planner asks of a group aggregate, as it comes over the border. */
-record AggregateSpec(String name, List<String> keys, List<Call> aggregates, boolean updateBefore)
+record AggregateSpec(String name, List<String> keys, List<Call> aggregates, boolean updateBefore, List<Long> ttl)
     implements Serializable {
 
   /** One aggregate call; {@code type} is the result's type in Spark's DDL. */

@@ -54,7 +54,8 @@ final class GroupAggregate extends KeyedProcessor {
     }
     Dataset<Tuple2<byte[], byte[]>> deltas =
         Packing.pack(input, keys, arguments).mapPartitions(combine(spec, arguments), Packing.PAIRS);
-    GroupAggregate operator = new GroupAggregate(spec, arguments, accumulators);
+    KeyedProcessor operator =
+        new GroupAggregate(spec, arguments, accumulators).expiring(Expiry.after(spec.ttl()));
     return Packing.unpack(operator.over(deltas), keys, results(spec));
   }
 
@@ -123,7 +124,7 @@ final class GroupAggregate extends KeyedProcessor {
     byte[] now = result();
     if (old == null) {
       changes.insert(key, now);
-    } else if (!Arrays.equals(old, now)) {
+    } else if (expires() || !Arrays.equals(old, now)) {
       changes.update(key, old, now);
     }
     return true;

@@ -99,6 +99,9 @@ final class Normalize extends KeyedProcessor {
       }
       return false;
     }
+    if (old != null && Header.kind(PackedRow.header(last)) == Header.INSERT) {
+      counts.add(Counts.KNOWN_INSERT, 1);
+    }
     after.writeVarint(origin);
     after.writeRaw(last, PackedRow.HEADER, last.length - PackedRow.HEADER);
     if (old == null) {

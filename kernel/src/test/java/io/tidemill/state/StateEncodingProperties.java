@@ -295,7 +295,7 @@ public final class StateEncodingProperties {
     final Group group;
 
     Side(List<AggregateSpec.Call> calls) {
-      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true), ARGUMENTS);
+      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true, null), ARGUMENTS);
       group = accumulators.newGroups(1);
       Pages pages = pagesIn(store);
       accumulators.distinct.forEach(set -> set.keepIn(pages));
