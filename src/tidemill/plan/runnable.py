@@ -73,7 +73,9 @@ def _reasons(node: Node) -> Iterator[str]:
     if isinstance(node, nodes.ChangelogNormalize) and node.needed:
         yield "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-        yield f"an aggregate over an updating input ({node.describe()})"
+        for call in node.calls:
+            if call.distinct or call.function not in ("COUNT", "SUM", "AVG"):
+                yield f"{call.function} over an updating input"
     if isinstance(node, nodes.Sink) and node.materialize:
         key = ", ".join(node.table.schema.primary_key)
         yield f"writing to '{node.table.name}' by a PRIMARY KEY ({key}) that is not the query's own key"

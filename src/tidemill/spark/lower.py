@@ -123,7 +123,8 @@ class Lowering:
                 return self._numbered(rows)
             case nodes.Aggregate():
                 below = self._below(node.input)
-                return self._numbered(group_aggregate(below, node, self._sends_before(node)))
+                rows = group_aggregate(below, node, self._sends_before(node), self.tally)
+                return self._numbered(rows)
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))

@@ -40,7 +40,9 @@ class Tally:
         return found
 
 
-def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool) -> DataFrame:
+def group_aggregate(
+    frame: DataFrame, node: nodes.Aggregate, update_before: bool, tally: Tally
+) -> DataFrame:
     """Columns c0… of the aggregate's input in; its own columns c0… and the row kind out."""
     width = len(node.keys)
     spec = {
@@ -49,7 +51,7 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
         "aggregates": [
             {
                 "function": call.function,
-                "argument": _column(call.argument),
+                "arguments": [_column(a) for a in call.arguments],
                 "distinct": call.distinct,
                 "filter": _column(call.filter),
                 "output": f"a{i}",
@@ -58,8 +60,9 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, update_before: bool
             for i, call in enumerate(node.calls)
         ],
         "updateBefore": update_before,
+        "retracting": not node.input.kinds.insert_only,
     }
-    result = _operator(frame, "groupAggregate", spec)
+    result = _operator(frame, "groupAggregate", spec, tally.of(_table(node)))
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
@@ -91,7 +94,8 @@ def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any
 
 def _table(node: nodes.Node) -> str:
     """The table whose rows a node works on."""
-    return next(n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    scans = (n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    return next(scans, "VALUES")
 
 
 def divert(frame: DataFrame, spec: str) -> DataFrame:
