@@ -80,7 +80,9 @@ def _reasons(node: Node) -> Iterator[str]:
         if why:
             yield f"{why} of table '{node.table.name}'"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-        yield f"an aggregate over an updating input ({node.describe()})"
+        for call in node.calls:
+            if call.distinct or call.function not in ("COUNT", "SUM", "AVG"):
+                yield f"{call.function} over an updating input"
     if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
         yield "the first row by a rowtime"
     if isinstance(node, nodes.Sort) and node.name == "TemporalSort":

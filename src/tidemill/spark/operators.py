@@ -75,7 +75,7 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
         "aggregates": [
             {
                 "function": call.function,
-                "argument": _column(call.argument),
+                "arguments": [_column(a) for a in call.arguments],
                 "distinct": call.distinct,
                 "filter": _column(call.filter),
                 "output": f"a{i}",
@@ -83,8 +83,10 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
             }
             for i, call in enumerate(node.calls)
         ],
+        "retracting": not node.input.kinds.insert_only,
     }
-    result = _operator(frame, "groupAggregate", spec, demand)
+    counts = demand.tally.of(_table(node))
+    result = _operator(frame, "groupAggregate", spec, demand, counts)
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
@@ -217,7 +219,8 @@ def _operator(
 
 def _table(node: nodes.Node) -> str:
     """The table whose rows a node works on."""
-    return next(n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    scans = (n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    return next(scans, "VALUES")
 
 
 def divert(frame: DataFrame, spec: str) -> DataFrame:

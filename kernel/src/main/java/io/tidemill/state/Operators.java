@@ -11,19 +11,21 @@ public final class Operators {
   private Operators() {}
 
   /**
-   * {@code GROUP BY} without windows, over append-only input.
+   * {@code GROUP BY} without windows.
    *
    * <pre>
-   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true,
-   *  "aggregates": [{"function": "COUNT|SUM|MIN|MAX|AVG", "argument": "a0" | null, "distinct": false,
+   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true, "retracting": false,
+   *  "aggregates": [{"function": "SUM", "arguments": ["a0"], "settings": [], "distinct": false,
    *                  "filter": "f0" | null, "output": "x0", "type": "bigint"}]}
    * </pre>
    *
+   * Functions are those of {@link Accumulators}. {@code retracting}: the input has rows of all kinds, else all are +I.
    * Out: the keys, the outputs, {@code _kind}. Per key and batch at most one change leaves: +I the first time, -U and
-   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, else nothing.
+   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, -D when the last row of
+   * the group is gone, else nothing.
    */
-  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson) {
-    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class));
+  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson, Counts counts) {
+    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class), counts);
   }
 
   /**
