@@ -49,7 +49,7 @@ def taken(sql: str) -> Fingerprint:
     compile_script(parse_script(Source("tables.sql", TABLES)), environment)
     answers = compile_script(parse_script(Source("case.sql", sql)), environment)
     [job] = [a for a in answers if isinstance(a, Job)]
-    return fingerprint(job.roots)
+    return fingerprint(job.roots, job.modes)
 
 
 def answer(case: Case) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,26 @@ from tidemill.errors import usage_error
 
 if TYPE_CHECKING:
     from tidemill.spark.checkpoints import Checkpoint
+    from tidemill.spark.state import Operator
 
 
-@click.group()
+class _State(click.Group):
+    """`tidemill state DIR` is `tidemill state show DIR`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["show", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_State)
 def state() -> None:
-    """Look into checkpoints, and change their parallelism."""
+    """Look into checkpoints, and change their parallelism.
+
+    `tidemill state CHECKPOINT …` is short for `tidemill state show CHECKPOINT …`.
+    """
 
 
 def _spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,6 +47,79 @@ def _spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+@state.command()
+@click.argument("checkpoint")
+@click.argument("operator", required=False)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Rows to show."
+)
+@click.option("--json", "as_json", is_flag=True, help="One object a line.")
+@_spark_options
+def show(
+    checkpoint: str,
+    operator: str | None,
+    limit: int,
+    as_json: bool,
+    master: str | None,
+    confs: tuple[str, ...],
+) -> None:
+    """List the operators with state in CHECKPOINT, or read back what OPERATOR keeps.
+
+    CHECKPOINT is a job's directory, or one that holds a single job's; OPERATOR a number, or the beginning of a name.
+    What is read is the state after the last batch that is done; a job may run meanwhile.
+    """
+    from tidemill.spark.state import named, operators
+
+    found = _open(checkpoint, master, confs)
+    try:
+        known = operators(found)
+        if operator is not None:
+            _show_rows(named(known, operator), limit, as_json)
+        elif as_json:
+            for each in known:
+                click.echo(json.dumps(_facts(each)))
+        elif known:
+            for each in known:
+                _show_operator(each)
+        else:
+            click.echo(f"{found.place} holds no state", err=True)
+    finally:
+        found.spark.stop()
+
+
+def _facts(operator: Operator) -> dict[str, Any]:
+    return {
+        "number": operator.number,
+        "operator": operator.name,
+        "key": {f.name: str(f.type) for f in operator.key},
+        "keys": operator.count(),
+        "bytes": operator.bytes,
+    }
+
+
+def _show_operator(operator: Operator) -> None:
+    click.echo(f"{operator.number}  {operator.name}")
+    key = ", ".join(f"{f.name} {f.type}" for f in operator.key) or "none: all rows are one group"
+    click.echo(f"   key: {key}")
+    click.echo(f"   {operator.count():,} keys, {operator.bytes:,} bytes on the disk")
+
+
+def _show_rows(operator: Operator, limit: int, as_json: bool) -> None:
+    from tidemill.changelog import RowKind
+    from tidemill.output import TableOutput
+    from tidemill.spark.printing import rendered
+
+    rows, fields = operator.rows()
+    style = "json" if as_json else TableOutput.style
+    texts = [row.text for row in rendered(rows.limit(limit), fields, style).collect()]
+    if as_json:
+        for text in texts:
+            click.echo(text)
+    else:
+        table = TableOutput(kinds=False)
+        table.take(tuple(fields), [(RowKind.INSERT, text) for text in texts])
 
 
 @state.command()

@@ -27,7 +27,7 @@ from tidemill.plan import answers, nodes
 from tidemill.plan.binder import bind_insert, bind_query, bind_view
 from tidemill.plan.declarations import altered, as_select, like
 from tidemill.plan.explain import explain, tree
-from tidemill.plan.expressions import UserCall, walk
+from tidemill.plan.expressions import AggregateCall, UserCall, walk
 from tidemill.plan.functions import FUNCTIONS, NOT_YET
 from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
 from tidemill.plan.modes import Modes, infer_modes
@@ -66,8 +66,13 @@ class Job:
         computed = (
             e for root in self.roots for n in nodes.walk(root) for e in nodes.expressions(n)
         )
-        called = (part for expr in computed for part in walk(expr) if isinstance(part, UserCall))
-        return tuple(dict.fromkeys(call.implementation for call in called))
+        called = (
+            part.implementation
+            for expr in computed
+            for part in walk(expr)
+            if isinstance(part, UserCall | AggregateCall)
+        )
+        return tuple(dict.fromkeys(function for function in called if function is not None))
 
     @property
     def sources(self) -> list[Table]:
@@ -484,8 +489,9 @@ class Environment:
         settled: list[nodes.Root] = []
         modes = []
         materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
+        requires = self.settings.get("table.exec.sink.require-on-conflict")
         for root in roots:
-            end, emitted = infer_modes(root, span, materialize)
+            end, emitted = infer_modes(root, span, materialize, requires is True)
             assert isinstance(end, nodes.Root)
             settled.append(end)
             modes.append(emitted)

@@ -1,5 +1,5 @@
-"""What of a plan a checkpoint depends on. In: the roots of a job. Out: a `Fingerprint`, which travels as JSON, and the
-first difference of two.
+"""What of a plan a checkpoint depends on. In: the roots of a job and their modes. Out: a `Fingerprint`, which travels
+as JSON, and the first difference of two.
 
 Law: a checkpoint goes on where each of its offsets still belongs to the same topics, and each of its states to the same
 operator, fed by the same rows. What comes after the last operator with state may change, and so may what changes no row
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from tidemill.plan.expressions import (
     SortKey,
     UserCall,
 )
+from tidemill.plan.modes import Modes
 from tidemill.tables.catalog import Metadata
 from tidemill.tables.kafka import TopicTable
 
@@ -63,7 +64,7 @@ STATELESS: tuple[type[nodes.Node], ...] = (
 
 def has_state(node: nodes.Node) -> bool:
     if isinstance(node, nodes.Sink):
-        return node.materialize or node.on_conflict is not None
+        return node.materialize
     if isinstance(node, nodes.WindowTableFunction):
         return node.window.kind == "SESSION"
     return isinstance(node, STATEFUL)
@@ -163,12 +164,14 @@ class Fingerprint:
 # --- taking it -----------------------------------------------------------------------------------
 
 
-def fingerprint(roots: Iterable[nodes.Root]) -> Fingerprint:
-    roots = tuple(roots)
+def fingerprint(roots: Sequence[nodes.Root], modes: Sequence[Modes]) -> Fingerprint:
+    """`modes`: of each root."""
     return Fingerprint(
         tuple(_feed(n) for root in roots for n in nodes.walk(root) if _is_source(n)),
-        tuple(part for root in roots for part in _operators(root)),
-        _flow(roots),
+        tuple(
+            part for root, own in zip(roots, modes, strict=True) for part in _operators(root, own)
+        ),
+        _flow(roots, modes),
     )
 
 
@@ -186,19 +189,23 @@ def _feed(node: nodes.Node) -> Feed:
     return Feed("kafka", topics, connector.topic_pattern, node.table.span)
 
 
-def _operators(node: nodes.Node) -> Iterator[Part]:
+def _operators(node: nodes.Node, modes: Modes) -> Iterator[Part]:
     if has_state(node):
-        yield _part(node)
+        yield _part(node, modes)
         return
     for child in node.inputs:
-        yield from _operators(child)
+        yield from _operators(child, modes)
 
 
-def _part(node: nodes.Node) -> Part:
+def _part(node: nodes.Node, modes: Modes) -> Part:
     while _changes_no_row(node):
         [node] = node.inputs
-    below = tuple(_part(child) for child in node.inputs)
-    return Part(node.describe(), _facts(node), below, _span(node))
+    below = tuple(_part(child, modes) for child in node.inputs)
+    facts = _facts(node)
+    if has_state(node):
+        # What an operator must remember depends on the changes that come to it.
+        facts["arriving"] = " ".join(str(modes.of(child)) for child in node.inputs)
+    return Part(node.describe(), facts, below, _span(node))
 
 
 def _changes_no_row(node: nodes.Node) -> bool:
@@ -280,7 +287,9 @@ def _text(value: object) -> str:
             return f"{value.function}({_texts(value.arguments)})"
         case AggregateCall():
             distinct = "DISTINCT " if value.distinct else ""
-            text = f"{value.function}({distinct}{_texts(value.arguments)}):{value.type}"
+            made = value.implementation
+            function = value.function if made is None else made.implementation
+            text = f"{function}({distinct}{_texts(value.arguments)}):{value.type}"
             text += f" FILTER {_text(value.filter)}" if value.filter is not None else ""
             return text + (f" ORDER BY {_texts(value.order_by)}" if value.order_by else "")
         case SortKey():
@@ -317,18 +326,18 @@ _PASSING = (
 )
 
 
-def _flow(roots: Iterable[nodes.Root]) -> str:
+def _flow(roots: Sequence[nodes.Root], modes: Sequence[Modes]) -> str:
     """Rows stay in the task that has read or made them, unless a sink sends them to writers by what they hold."""
-    shape = json.dumps([_shape(root) for root in roots], default=str)
-    return hashlib.sha256(shape.encode()).hexdigest()[:16]
+    shapes = [_shape(root, own) for root, own in zip(roots, modes, strict=True)]
+    return hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:16]
 
 
-def _shape(node: nodes.Node) -> object:
-    below: list[object] = [_shape(child) for child in node.inputs]
+def _shape(node: nodes.Node, modes: Modes) -> object:
+    below: list[object] = [_shape(child, modes) for child in node.inputs]
     if isinstance(node, nodes.Sink):
         connector = node.table.connector
         if isinstance(connector, TopicTable) and connector.sink_parallelism is not None:
-            return _part(node).to_json()
+            return _part(node, modes).to_json()
     if isinstance(node, _PASSING):
         return below[0]
     return [type(node).__name__, *below]

@@ -72,18 +72,20 @@ def group(
             if isinstance(found, AggregateCall) and found.function not in _MARKS:
                 calls += [found] if found not in calls else []
     below: list[Expr] = list(keys)
+    # Where a set leaves a key out, the key is NULL; an aggregate reads its value from a column of its own.
+    blanked = {k for k in range(len(keys)) if not all(k in s for s in sets)}
 
     def column(expr: Expr) -> Input:
-        if expr not in below:
+        at = next((i for i, e in enumerate(below) if e == expr and i not in blanked), len(below))
+        if at == len(below):
             below.append(expr)
-        at = below.index(expr)
         return Input(expr.type, at, describe(expr))
 
     time = column(window.time).index if window else 0
     # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
     may_be_empty = window is None and (not keys or any(not s for s in sets))
     placed = tuple(_over_columns(call, column, may_be_empty) for call in calls)
-    source: Node = nodes.Project(node, tuple(below), tuple(describe(e) for e in below))
+    source: Node = nodes.Project(node, tuple(below), nodes.unique_names(describe(e) for e in below))
     names = [*(describe(k) for k in keys), *(f"EXPR${i}" for i in range(len(calls)))]
     places = list(range(len(keys)))
     if len(sets) > 1:
@@ -339,19 +341,13 @@ def _mark(
             )
         at.append(keys.index(argument))
 
-    def bits(columns: Sequence[int], of: frozenset[int]) -> int:
-        value = 0
-        for column in columns:
-            value = value * 2 + (column not in of)
-        return value
-
     if len(sets) == 1:
-        return Literal(t.BIGINT.not_null, bits(at, sets[0]))
+        return Literal(t.BIGINT.not_null, nodes.missing_bits(at, sets[0]))
     arguments: list[Expr] = []
     for one in sets:
-        mark = Literal(t.BIGINT.not_null, bits(range(len(keys)), one))
+        mark = Literal(t.BIGINT.not_null, nodes.missing_bits(range(len(keys)), one))
         arguments.append(Call(t.BOOLEAN.not_null, "=", (expanded, mark)))
-        arguments.append(Literal(t.BIGINT.not_null, bits(at, one)))
+        arguments.append(Literal(t.BIGINT.not_null, nodes.missing_bits(at, one)))
     arguments[-2:] = [arguments[-1]]
     return Call(t.BIGINT.not_null, "CASE", tuple(arguments))
 

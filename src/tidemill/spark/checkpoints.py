@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -195,16 +195,17 @@ class Settled:
         former = self.stored.get("job") if self.drops is not None else None
         return (self.job_id,) if former is None else (str(former), self.job_id)
 
-    def seal(self, notices: list[str]) -> None:
-        """The job is going to run: from now on the checkpoint is its own."""
+    def seal(self, operators: Sequence[Mapping[str, Any]], notices: list[str]) -> None:
+        """The job is going to run: from now on the checkpoint is its own. `operators` is what `state` reads back."""
         if self.drops is not None:
             aside = self.checkpoint.move_aside()
             notices.append(
                 f"{self.drops.diagnostics[0].message}; the state is dropped and the job starts anew,"
                 f" what was there is kept in {aside}"
             )
-        if self.drops is not None or self.facts != self.stored:
-            self.checkpoint.keep(self.facts)
+        facts = {**self.facts, "operators": list(operators)}
+        if self.drops is not None or facts != self.stored:
+            self.checkpoint.keep(facts)
 
 
 def settle(
@@ -216,7 +217,7 @@ def settle(
     notices: list[str],
 ) -> Settled:
     """`parallelism` is what the job would have in a new checkpoint."""
-    taken = fingerprint(job.roots)
+    taken = fingerprint(job.roots, job.modes)
     checkpoint.check(has_state=not taken.is_stateless)
     stored = checkpoint.facts()
     is_open = checkpoint.is_batch_open()

@@ -9,15 +9,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.changelog import KIND_COLUMN
+from tidemill import types as t
+from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr, Input
+from tidemill.plan.expressions import Expr, Input, SortKey
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
-
-ORIGIN_COLUMN, ORDER_COLUMN = "_origin", "_order"
-"""Hidden columns of a scan whose rows are put in order: the Kafka partition that a row comes from, its offset there."""
-
 
 _WARNINGS = {
     "key in several partitions": (
@@ -33,6 +30,8 @@ class Tally:
     spark: SparkSession
     _counts: list[tuple[str, Any]] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
+    made: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What was asked of the kernel for a node, by its identity: as much as it takes to read its state back."""
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
@@ -58,9 +57,20 @@ class Tally:
         return told
 
 
-def group_aggregate(
-    frame: DataFrame, node: nodes.Aggregate, update_before: bool, ttls: Sequence[int]
-) -> DataFrame:
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of an operator besides what its node says."""
+
+    update_before: bool
+    """Whether anybody needs the row that an update replaces."""
+    ttls: Sequence[int]
+    """Milliseconds that the state of each input is kept; 0 is for ever."""
+    tally: Tally
+    node: nodes.Node
+    """Whose operator it is."""
+
+
+def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> DataFrame:
     """Columns c0… of the aggregate's input in; its own columns c0… and the row kind out."""
     width = len(node.keys)
     spec = {
@@ -69,7 +79,7 @@ def group_aggregate(
         "aggregates": [
             {
                 "function": call.function,
-                "argument": _column(call.argument),
+                "arguments": [_column(a) for a in call.arguments],
                 "distinct": call.distinct,
                 "filter": _column(call.filter),
                 "output": f"a{i}",
@@ -77,23 +87,17 @@ def group_aggregate(
             }
             for i, call in enumerate(node.calls)
         ],
-        "updateBefore": update_before,
-        "ttl": ttls,
+        "retracting": not node.input.kinds.insert_only,
     }
-    result = _operator(frame, "groupAggregate", spec)
+    counts = demand.tally.of(_table(node))
+    result = _operator(frame, "groupAggregate", spec, demand, counts)
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
 
 
-def normalize(
-    frame: DataFrame,
-    node: nodes.ChangelogNormalize,
-    update_before: bool,
-    ttls: Sequence[int],
-    tally: Tally,
-) -> DataFrame:
+def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
     """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
     tells = ORDER_COLUMN in frame.columns
     spec = {
@@ -102,21 +106,130 @@ def normalize(
         "columns": [column_name(i) for i in range(len(node.columns))],
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
-        "updateBefore": update_before,
-        "ttl": ttls,
     }
-    return _operator(frame, "normalize", spec, tally.of(_table(node)))
+    return _operator(frame, "normalize", spec, demand, demand.tally.of(_table(node)))
 
 
-def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any) -> DataFrame:
+def rank(
+    frame: DataFrame,
+    node: nodes.Rank,
+    arriving: ChangelogMode,
+    told_by_place: bool,
+    demand: Demand,
+) -> DataFrame:
+    """`arriving`: what the input sends. `told_by_place`: whether who gets the rows tells them apart by their place."""
+    spec = {
+        "name": node.describe(),
+        "partition": [column_name(k) for k in node.partition],
+        "start": node.start,
+        "end": node.end,
+        "endColumn": None if node.end_column is None else column_name(node.end_column),
+        "number": node.number is not None,
+        "byRank": node.number is not None or node.start == node.end,
+        "deletesByKey": node.row_key is not None and not told_by_place,
+        **_ordered(node, arriving),
+    }
+    result = _operator(frame, "rank", spec, demand, demand.tally.of(node.describe()))
+    return result.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: Demand) -> DataFrame:
+    """ORDER BY and LIMIT: a Top-N of all rows."""
+    assert node.limit is not None
+    spec = {
+        "name": node.describe(),
+        "partition": [],
+        "start": node.offset + 1,
+        "end": node.offset + node.limit,
+        "number": False,
+        "byRank": False,
+        "deletesByKey": False,
+        **_ordered(node, arriving),
+    }
+    rows = _operator(frame, "rank", spec, demand, demand.tally.of(node.describe()))
+    return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
+
+
+def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> DataFrame:
+    """The first or the last row of each key."""
+    clock = t.time_attribute(node.input.columns[node.time].type)
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.keys],
+        "columns": [column_name(i) for i in range(len(node.columns))],
+        "time": column_name(node.time),
+        "rowtime": clock is t.TimeAttribute.ROWTIME,
+        "last": node.last,
+    }
+    rows = _operator(frame, "deduplicate", spec, demand)
+    return rows if node.last else rows.drop(KIND_COLUMN)
+
+
+def materialize(
+    frame: DataFrame, sink: nodes.Sink, arriving: ChangelogMode, demand: Demand
+) -> DataFrame:
+    """The rows of a sink's primary key, one for each, where the query has another key."""
+    name = f"table '{sink.table.name}'"
+    keys = sorted(sink.key)
+    upsert_key = min(sink.input.upsert_keys, key=lambda k: (len(k), sorted(k)), default=None)
+    spec = {
+        "name": name,
+        "keys": [column_name(k) for k in keys],
+        "keyNames": [sink.table.schema.writable[k].name for k in keys],
+        "columns": [column_name(i) for i in range(len(sink.input.columns))],
+        "upsertKey": None if upsert_key is None else [column_name(k) for k in sorted(upsert_key)],
+        "onConflict": sink.on_conflict or "DEDUPLICATE",
+        "insertOnly": arriving.insert_only,
+    }
+    return _operator(frame, "materialize", spec, demand, demand.tally.of(name))
+
+
+def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str, Any]:
+    """What the kernel is told about the rows of a Top-N and their order."""
+    key = node.row_key
+    if arriving.insert_only:
+        strategy = "APPEND"
+    elif node.strategy.startswith("UpdateFastStrategy") and not arriving & {
+        RowKind.UPDATE_BEFORE,
+        RowKind.DELETE,
+    }:
+        strategy = "UPDATE"
+    else:
+        strategy = "RETRACT"
+    return {
+        "columns": [column_name(i) for i in range(len(node.input.columns))],
+        "order": [_sort_column(k) for k in node.order],
+        "strategy": strategy,
+        "rowKey": None if key is None else [column_name(k) for k in key],
+    }
+
+
+def _sort_column(key: SortKey) -> dict[str, Any]:
+    return {
+        "column": column_name(key.column),
+        "descending": key.descending,
+        "nullsLast": key.nulls_last,
+    }
+
+
+def _operator(
+    frame: DataFrame, method: str, spec: Mapping[str, Any], demand: Demand, *more: Any
+) -> DataFrame:
     spark = frame.sparkSession
     operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
-    return DataFrame(operator(frame._jdf, json.dumps(spec), *more), spark)
+    told = {**spec, "updateBefore": demand.update_before, "ttl": demand.ttls}
+    demand.tally.made[id(demand.node)] = {
+        "operator": method,
+        "spec": told,
+        "inputs": [frame.schema.json()],
+    }
+    return DataFrame(operator(frame._jdf, json.dumps(told), *more), spark)
 
 
 def _table(node: nodes.Node) -> str:
     """The table whose rows a node works on."""
-    return next(n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    scans = (n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    return next(scans, "VALUES")
 
 
 def divert(frame: DataFrame, spec: str) -> DataFrame:

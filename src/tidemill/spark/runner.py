@@ -46,6 +46,7 @@ from tidemill.spark.sink import (
     swallowed_records,
     transactional_id_prefix,
 )
+from tidemill.spark.state import kept_by
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
@@ -283,7 +284,7 @@ class Runner:
                 ttl=_ttl(job),
             )
             frames = [
-                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
+                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)
                 for root, modes, numbers in zip(job.roots, job.modes, by_task, strict=True)
             ]
             writer = self._writer(job, job_id, ends, targets, frames, dropped)
@@ -305,7 +306,7 @@ class Runner:
             return query
 
         first = prepare()
-        settled.seal(targets.notices)
+        settled.seal(kept_by(job, tally), targets.notices)
 
         servers = sorted(
             {

@@ -272,14 +272,14 @@ _LATER = (
         "table.exec.sink.upsert-materialize",
         one_of("NONE", "AUTO", "FORCE"),
         "Whether changes are put in order before an upsert sink.",
-        Status.LATER,
+        Status.HONOURED,
         "AUTO",
     ),
     Setting(
         "table.exec.sink.require-on-conflict",
         BOOLEAN,
         "Whether an upsert key other than the primary key needs ON CONFLICT.",
-        Status.LATER,
+        Status.HONOURED,
         False,
     ),
     Setting(

@@ -368,6 +368,8 @@ class Relations:
                 made.result.fields,
             )
         elif name == "UNNEST":
+            if len(call.arguments) != 1:
+                raise script_error("PLAN-012", "UNNEST takes one argument", call.span)
             arguments = (scope.bind(call.arguments[0]),)
             fields = _unnested(arguments[0].type, call.arguments[0].span)
         else:
@@ -383,7 +385,7 @@ class Relations:
             _check_names(relation.column_aliases, len(fields), relation)
             pairs = zip(fields, relation.column_aliases, strict=True)
             fields = tuple(replace(f, name=a.name) for f, a in pairs)
-        node = nodes.Correlate(left, kind, name, arguments, fields)
+        node = nodes.Correlate(left, kind, name, arguments, fields, made, relation.with_ordinality)
         width = len(left.columns)
         added = tuple(
             Input(c.type, width + i, f.name)

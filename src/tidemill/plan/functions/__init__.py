@@ -89,6 +89,8 @@ TYPES: dict[str, t.SqlType] = {
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 """Aggregates that run."""
+GATHER = "ARRAY_AGG"
+"""The one that keeps the rows of a group, of which aggregate functions of the user's are computed."""
 
 NON_DETERMINISTIC = frozenset(
     [

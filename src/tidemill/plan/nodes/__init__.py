@@ -37,6 +37,7 @@ from tidemill.plan.nodes.groups import (
     WindowRank,
     WindowTableFunction,
     growing,
+    missing_bits,
 )
 from tidemill.plan.nodes.joins import (
     IntervalJoin,
@@ -106,6 +107,7 @@ __all__ = [
     "literal_number",
     "mark_arranged",
     "milliseconds",
+    "missing_bits",
     "project",
     "transform",
     "unique_names",
@@ -123,7 +125,7 @@ def expressions(node: Node) -> tuple[Expr, ...]:
         case Aggregate() | GroupWindowAggregate() | Over():
             return node.calls
         case Correlate():
-            return node.arguments
+            return node.arguments if node.call is None else (node.call,)
         case WatermarkAssigner():
             return (node.expression,)
         case ChangelogNormalize() if node.condition is not None:

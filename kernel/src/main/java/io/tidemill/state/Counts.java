@@ -12,7 +12,8 @@ public final class Counts implements Serializable {
   static final String KNOWN_INSERT = "insert of a known row";
   static final String SEVERAL_PARTITIONS = "key in several partitions";
   static final String OVERFLOW = "sum that does not fit its type";
-  private static final String[] NAMES = {UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW};
+  static final String RANK_END = "row with another number of rows to keep than its partition's first";
+  private static final String[] NAMES = {UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW, RANK_END};
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
 

@@ -37,7 +37,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   /** Beside the version: whether the time of the last write comes next. */
   private static final int STAMPED = 0x80;
   private static final Comparator<byte[]> BY_NUMBER =
-      (a, b) -> Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
+      (a, b) -> Long.compare(Header.number(PackedRow.header(a)), Header.number(PackedRow.header(b)));
 
   private final String name;
   private final boolean updateBefore;

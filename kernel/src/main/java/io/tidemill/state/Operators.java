@@ -11,19 +11,21 @@ public final class Operators {
   private Operators() {}
 
   /**
-   * {@code GROUP BY} without windows, over append-only input.
+   * {@code GROUP BY} without windows.
    *
    * <pre>
-   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true,
-   *  "aggregates": [{"function": "COUNT|SUM|MIN|MAX|AVG", "argument": "a0" | null, "distinct": false,
+   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true, "retracting": false,
+   *  "aggregates": [{"function": "SUM", "arguments": ["a0"], "settings": [], "distinct": false,
    *                  "filter": "f0" | null, "output": "x0", "type": "bigint"}]}
    * </pre>
    *
+   * Functions are those of {@link Accumulators}. {@code retracting}: the input has rows of all kinds, else all are +I.
    * Out: the keys, the outputs, {@code _kind}. Per key and batch at most one change leaves: +I the first time, -U and
-   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, else nothing.
+   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, -D when the last row of
+   * the group is gone, else nothing.
    */
-  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson) {
-    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class));
+  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson, Counts counts) {
+    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class), counts);
   }
 
   /**
@@ -38,5 +40,49 @@ public final class Operators {
    */
   public static Dataset<Row> normalize(Dataset<Row> input, String specJson, Counts counts) {
     return Normalize.plan(input, Spec.parse(specJson, Normalize.NormalizeSpec.class), counts);
+  }
+
+  /**
+   * Top-N.
+   *
+   * <pre>
+   * {"name": "Rank of sales", "partition": ["c0"], "columns": ["c0", "c1"],
+   *  "order": [{"column": "c1", "descending": true, "nullsLast": true}], "start": 1, "end": 3 | null,
+   *  "endColumn": "c1" | null, "number": true, "strategy": "APPEND|UPDATE|RETRACT", "rowKey": ["c0"] | null,
+   *  "byRank": true, "deletesByKey": false, "updateBefore": true}
+   * </pre>
+   *
+   * Out: the columns, {@code _number} if it is asked for, {@code _kind}.
+   */
+  public static Dataset<Row> rank(Dataset<Row> input, String specJson, Counts counts) {
+    return Rank.plan(input, Spec.parse(specJson, Rank.RankSpec.class), counts);
+  }
+
+  /**
+   * The first or the last row of each key, over append-only input.
+   *
+   * <pre>
+   * {"name": "Deduplicate of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1", "rowtime": true,
+   *  "last": true, "updateBefore": true}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> deduplicate(Dataset<Row> input, String specJson) {
+    return Deduplicate.plan(input, Spec.parse(specJson, Deduplicate.DeduplicateSpec.class));
+  }
+
+  /**
+   * Puts the changes of a sink's primary key in order, where the query has another key.
+   *
+   * <pre>
+   * {"name": "table 'totals'", "keys": ["c0"], "keyNames": ["id"], "columns": ["c0", "c1"],
+   *  "upsertKey": ["c1"] | null, "onConflict": "DEDUPLICATE|NOTHING|ERROR", "insertOnly": false}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}, which is never an update-before.
+   */
+  public static Dataset<Row> materialize(Dataset<Row> input, String specJson, Counts counts) {
+    return Materialize.plan(input, Spec.parse(specJson, Materialize.MaterializeSpec.class), counts);
   }
 }

@@ -138,7 +138,7 @@ public final class StateReader {
     }
     try {
       Dataset<?> planned = (Dataset<?>) method.invoke(null, arguments);
-      return found(((org.apache.spark.sql.classic.Dataset<?>) planned).logicalPlan());
+      return found(((org.apache.spark.sql.classic.Dataset<?>) planned).queryExecution().analyzed());
     } catch (InvocationTargetException e) {
       throw e.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(e.getCause());
     } catch (IllegalAccessException e) {
