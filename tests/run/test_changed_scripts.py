@@ -157,6 +157,14 @@ def test_a_job_without_state_goes_on_over_the_same_topics(world: World) -> None:
         "INSERT INTO copy SELECT * FROM orders UNION ALL SELECT id, 'again' FROM orders",
     )
     assert found.code == "RUN-034"
+    state = (
+        "CREATE TABLE copy (customer STRING, n BIGINT, PRIMARY KEY (customer) NOT ENFORCED)"
+        f"{world.upsert(copied)}; INSERT INTO copy SELECT customer, COUNT(*) FROM orders GROUP BY customer"
+    )
+    assert (
+        "it knows nothing of GroupAggregate"
+        in refusal(world, f"{ORDERS}{world.kafka(f'{source};{more}')}; {state}").message
+    )
     # The number of offsets is that of the scans, though a table is read once for all of them.
     assert "it has kafka(topic=[" in found.message
 

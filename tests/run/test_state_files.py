@@ -160,8 +160,15 @@ def test_damage_is_named_before_anything_is_written(world: World, what: str) -> 
     shutil.rmtree(directory / "state")
     assert f"'{directory / 'state'}' is missing" in refusal(world, script).message
     shutil.copytree(copy / "state", directory / "state")
+    damage(directory / "tidemill.json", "cut off")
+    assert f"'{directory / 'tidemill.json'}' is broken" in refusal(world, script).message
+    shutil.copy(copy / "tidemill.json", directory)
     world.run(script, keep=True)
     assert counted(world, totals) == {"a": 31, "b": 31, "c": 31}
+    shutil.rmtree(directory / "state")
+    world.run(script, keep=True, reset_state=True)
+    assert counted(world, totals) == {"a": 31, "b": 31, "c": 31}
+    assert [n for n in world.notices if "is missing; the state is dropped" in n]
 
 
 def damage(victim: Path, what: str) -> None:

@@ -101,8 +101,8 @@ def _facts(operator: Operator) -> dict[str, Any]:
 
 def _show_operator(operator: Operator) -> None:
     click.echo(f"{operator.number}  {operator.name}")
-    key = ", ".join(f"{f.name} {f.type}" for f in operator.key) or "none: all rows are one group"
-    click.echo(f"   key: {key}")
+    if operator.key:
+        click.echo(f"   key: {', '.join(f'{f.name} {f.type}' for f in operator.key)}")
     click.echo(f"   {operator.count():,} keys, {operator.bytes:,} bytes on the disk")
 
 

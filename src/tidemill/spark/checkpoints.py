@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from tidemill.errors import JobError, job_error
 from tidemill.plan.environment import Job
 from tidemill.plan.fingerprint import Fingerprint, difference, fingerprint
-from tidemill.spark.faults import DAMAGED_HINT
 from tidemill.spark.sink import transactional_id_prefix
 from tidemill.tables.kafka import TopicTable
 
@@ -39,11 +38,15 @@ class Checkpoint:
 
     def facts(self) -> dict[str, Any]:
         """What the job wrote beside Spark's own files when it started last."""
-        for name in (_FACTS, _NEW_FACTS):
-            text = self._read(name)
-            if text is not None:
-                return dict(json.loads(text)) if text.endswith("}") else {}
-        return {}
+        text = self._read(_FACTS)
+        if text is not None:
+            try:
+                return dict(json.loads(text))
+            except ValueError:
+                raise damaged(f"'{self._named(_FACTS)}' is broken") from None
+        # A kill between two steps of `keep`, or within the first one.
+        text = self._read(_NEW_FACTS)
+        return dict(json.loads(text)) if text is not None and text.endswith("}") else {}
 
     def keep(self, facts: Mapping[str, Any]) -> None:
         """A kill at any point leaves the old facts or the new ones."""
@@ -130,14 +133,17 @@ class Checkpoint:
     def _entry(self, log: str, batch: int) -> dict[str, Any]:
         """What Spark wrote of a batch, of which there are a version and a line of JSON first."""
         text = self._read(f"{log}/{batch}")
-        path = f"'{self._path(self.place).toUri().getPath()}/{log}/{batch}'"
+        path = self._named(f"{log}/{batch}")
         if text is None:
-            raise damaged(f"{path} is missing")
+            raise damaged(f"'{path}' is missing")
         lines = text.splitlines()
         try:
             return dict(json.loads(lines[1]))
         except (IndexError, ValueError):
-            raise damaged(f"{path} is broken") from None
+            raise damaged(f"'{path}' is broken") from None
+
+    def _named(self, name: str) -> str:
+        return f"{self._path(self.place).toUri().getPath()}/{name}"
 
     def _read(self, name: str) -> str | None:
         path, system = self._hadoop(name)
@@ -170,8 +176,15 @@ def jobs_below(place: Checkpoint) -> list[Checkpoint]:
     ]
 
 
+_RESET = "--reset-state drops the state and starts the job anew"
+
+
 def damaged(what: str) -> JobError:
-    return job_error("RUN-038", f"the checkpoint is damaged: {what}", DAMAGED_HINT)
+    return job_error(
+        "RUN-038",
+        f"the checkpoint is damaged: {what}",
+        f"bring it back from a copy, or start with another --checkpoint; {_RESET}",
+    )
 
 
 # --- going on from one ---------------------------------------------------------------------------
@@ -203,7 +216,7 @@ class Settled:
                 f"{self.drops.diagnostics[0].message}; the state is dropped and the job starts anew,"
                 f" what was there is kept in {aside}"
             )
-        facts = {**self.facts, "operators": list(operators)}
+        facts = json.loads(json.dumps({**self.facts, "operators": operators}))
         if self.drops is not None or facts != self.stored:
             self.checkpoint.keep(facts)
 
@@ -218,12 +231,16 @@ def settle(
 ) -> Settled:
     """`parallelism` is what the job would have in a new checkpoint."""
     taken = fingerprint(job.roots, job.modes)
-    checkpoint.check(has_state=not taken.is_stateless)
-    stored = checkpoint.facts()
     is_open = checkpoint.is_batch_open()
-    misfit = _misfit(checkpoint, job, zone, stored, taken, is_open)
-    if misfit is not None and not reset_state:
-        raise misfit
+    stored: dict[str, Any] = {}
+    misfit = None
+    try:
+        stored = checkpoint.facts()
+        _check_fit(checkpoint, job, zone, stored, taken, is_open)
+    except JobError as error:
+        if not reset_state:
+            raise
+        misfit = error
     if not stored and checkpoint.last_batch < 0:
         notices += _left_behind(checkpoint, job)
     goes_on = misfit is None
@@ -237,7 +254,7 @@ def settle(
         "job": job_id,
         "parallelism": parallelism,
         **_writers(job, job_id),
-        "fingerprint": json.loads(json.dumps(taken.to_json())),
+        "fingerprint": taken.to_json(),
     }
     return Settled(checkpoint, job_id, parallelism, facts, stored, misfit)
 
@@ -258,20 +275,17 @@ def _left_behind(checkpoint: Checkpoint, job: Job) -> list[str]:
     ]
 
 
-_RESET = "--reset-state drops the state and starts the job anew"
-
-
-def _misfit(
+def _check_fit(
     checkpoint: Checkpoint,
     job: Job,
     zone: str,
     stored: Mapping[str, Any],
     taken: Fingerprint,
     is_open: bool,
-) -> JobError | None:
-    """Why the job cannot go on from the checkpoint."""
+) -> None:
+    """Raise why the job cannot go on from the checkpoint."""
     if stored.get("time_zone", zone) != zone:
-        return job_error(
+        raise job_error(
             "RUN-030",
             f"the checkpoint was made with 'table.local-time-zone' = '{stored['time_zone']}', not '{zone}'",
             f"set the old zone, or start with another --checkpoint; {_RESET}",
@@ -282,37 +296,37 @@ def _misfit(
         try:
             before = Fingerprint.from_json(stored["fingerprint"])
         except ValueError:
-            return job_error(
+            raise job_error(
                 "RUN-035",
                 "the checkpoint was made by a later release of Tidemill",
                 f"run that release, or start with another --checkpoint; {_RESET}",
                 job.span,
-            )
+            ) from None
         found = difference(before, taken)
         if found is not None:
-            return job_error(
+            raise job_error(
                 "RUN-034",
                 f"the checkpoint was made by another query: {found}",
                 "what has state, and what comes before it, must stay as it was: keep the old query, or start with"
                 f" another --checkpoint; {_RESET}",
                 found.span or job.span,
             )
+    checkpoint.check(has_state=not taken.is_stateless)
     unfinished = checkpoint.unfinished_partitions()
     if unfinished is not None:
-        return job_error(
+        raise job_error(
             "RUN-036",
             f"the state was being brought to a parallelism of {unfinished}, and that was broken off",
             f"finish it: tidemill state repartition {checkpoint.place} {unfinished}",
             job.span,
         )
     if job.exactly_once and is_open:
-        return _other_writers(job, stored, before, taken)
-    return None
+        _check_writers(job, stored, before, taken)
 
 
-def _other_writers(
+def _check_writers(
     job: Job, stored: Mapping[str, Any], before: Fingerprint | None, taken: Fingerprint
-) -> JobError | None:
+) -> None:
     """In an open batch every writer must have the rows that it had, or some are lost and others there twice."""
     now = _writers(job, str(stored.get("job")))
     changed = [
@@ -322,16 +336,15 @@ def _other_writers(
     ]
     if before is not None and before.flow != taken.flow:
         changed.append("the query")
-    if not changed:
-        return None
-    return job_error(
-        "RUN-033",
-        "the batch that the job was stopped in must be finished by the writers that began it, and"
-        f" {changed[0]} has changed",
-        f"start the job with the old {changed[0].removeprefix('the ')}, stop it with Ctrl-C, and change it then;"
-        f" {_RESET}",
-        job.span,
-    )
+    if changed:
+        raise job_error(
+            "RUN-033",
+            "the batch that the job was stopped in must be finished by the writers that began it, and"
+            f" {changed[0]} has changed",
+            f"start the job with the old {changed[0].removeprefix('the ')}, stop it with Ctrl-C, and change it then;"
+            f" {_RESET}",
+            job.span,
+        )
 
 
 # What the checkpoint calls a fact of `_writers`, and the option that it comes from.

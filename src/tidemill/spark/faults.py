@@ -35,11 +35,6 @@ def reported(table: str) -> Iterator[None]:
         raise RecordFault(found.code, f"table '{table}': {found.message}", found.hint) from None
 
 
-DAMAGED_HINT = (
-    "bring back what is missing from a copy, or start with another --checkpoint; a job whose directory is moved away"
-    " starts anew"
-)
-
 # What Spark says of a broken run, as (pattern, code, message, hint); first match wins.
 _KNOWN = (
     (
@@ -76,7 +71,8 @@ _KNOWN = (
         r"\[CANNOT_LOAD_STATE_STORE|\[STDS_FAILED_TO_READ_OPERATOR_METADATA|_MISSING_STATE_DIRECTORY\]|/_stateSchema/",
         "RUN-038",
         "the state in its checkpoint cannot be read",
-        DAMAGED_HINT,
+        "bring the checkpoint back from a copy, or start with another --checkpoint; a job whose directory is moved away"
+        " starts anew",
     ),
 )
 

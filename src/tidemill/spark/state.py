@@ -20,6 +20,7 @@ from tidemill.errors import usage_error
 from tidemill.functions import type_of
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
+from tidemill.plan.fingerprint import has_state
 from tidemill.spark.checkpoints import Checkpoint
 from tidemill.spark.expressions import column_name
 from tidemill.spark.operators import Tally
@@ -28,11 +29,13 @@ from tidemill.types import Field
 
 def kept_by(job: Job, tally: Tally) -> list[dict[str, Any]]:
     """What a checkpoint says of the operators of a job, as Spark numbers them: from the sinks down."""
-    found = (n for root in job.roots for n in nodes.walk(root) if id(n) in tally.made)
-    return [_described(node, tally.made[id(node)]) for node in found]
+    found = (n for root in job.roots for n in nodes.walk(root) if has_state(n))
+    return [_described(node, tally.made.get(id(node))) for node in found]
 
 
-def _described(node: nodes.Node, made: Mapping[str, Any]) -> dict[str, Any]:
+def _described(node: nodes.Node, made: Mapping[str, Any] | None) -> dict[str, Any]:
+    if made is None:
+        return {"name": node.describe()}
     spec = made["spec"]
     below = {column_name(i): c for i, c in enumerate(node.inputs[0].columns)}
     columns: dict[str, list[str | None]] = {
@@ -63,7 +66,7 @@ class Operator:
 
     @property
     def key(self) -> list[Field]:
-        return [self._field(name) for name in self.described["keys"]]
+        return [self._field(name) for name in self.described.get("keys", ())]
 
     @property
     def bytes(self) -> int:
@@ -78,6 +81,8 @@ class Operator:
 
     def rows(self) -> tuple[DataFrame, list[Field]]:
         """Columns c0, c1, …, and what they are; of an operator that tells no more, its keys."""
+        if "operator" not in self.described:
+            raise usage_error("CLI-022", f"what {self.name} keeps cannot be read back yet")
         spark = self.checkpoint.spark
         values = self._variable("state").selectExpr("key._1 AS key", "value.value AS value")
         if self._has_pages():
