@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kernel_jobs import Job, Topic
+from streams import Run
 
 from tidemill.broker import Broker
 
@@ -75,3 +76,27 @@ def jobs(spark: Any) -> Iterator[Callable[..., Job]]:
     yield start
     for query in started:
         query.stop()
+
+
+# --- operators by hand ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def time_type(spark: Any) -> Iterator[None]:
+    """Spark keeps TIME behind a switch; Tidemill turns it on."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.timeType.enabled")
+
+
+@pytest.fixture
+def run(tmp_path: Path, time_type: None) -> Iterator[Callable[[Any], Run]]:
+    runs: list[Run] = []
+
+    def start(frame: Any) -> Run:
+        runs.append(Run(frame, tmp_path / f"checkpoint-{len(runs)}"))
+        return runs[-1]
+
+    yield start
+    for started in runs:
+        started.query.stop()

@@ -1,0 +1,182 @@
+"""The normalise operator against Flink's rules, written down as a few lines of Python, and against random streams."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streams import SYMBOLS, Run, Stream
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"k": "INT", "v": "STRING", "n": "DOUBLE"}
+HIDDEN = {"_kind": "TINYINT", "_origin": "INT", "_order": "BIGINT"}
+Row = dict[str, Any]
+Table = dict[int, tuple[Any, ...]]
+
+
+def normalize(
+    frame: Any, update_before: bool = True, ordered: bool = True, keep_equal: bool = False
+) -> tuple[Any, Any]:
+    from pyspark.sql import DataFrame
+
+    session = frame.sparkSession
+    spec = {
+        "name": "ChangelogNormalize of test",
+        "keys": ["k"],
+        "columns": list(COLUMNS),
+        "origin": "_origin" if ordered else None,
+        "order": "_order" if ordered else None,
+        "updateBefore": update_before,
+        "keepEqual": keep_equal,
+    }
+    state = session._jvm.io.tidemill.state
+    counts = state.Counts.of(session._jsparkSession)
+    return DataFrame(
+        state.Operators.normalize(frame._jdf, json.dumps(spec), counts), session
+    ), counts
+
+
+def model(
+    table: Table, rows: list[Row], update_before: bool = True, keep_equal: bool = False
+) -> list[tuple[Any, ...]]:
+    """Flink's mini-batch: only the last change of a key counts. Changes `table`; the order of keys is open."""
+    last: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda r: (r["_origin"], r["_order"])):
+        last[row["k"]] = row
+    changes: list[tuple[Any, ...]] = []
+    for key, row in last.items():
+        old, new = table.get(key), (row["k"], row["v"], row["n"])
+        if SYMBOLS[row["_kind"]] in ("-U", "-D"):
+            if old is not None:
+                changes.append(("-D", *old))
+                del table[key]
+            continue
+        table[key] = new
+        if old is None:
+            changes.append(("+I", *new))
+        elif keep_equal or old != new:
+            changes += [("-U", *old)] * update_before + [("+U", *new)]
+    return changes
+
+
+def by_key(changes: list[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
+    keyed: dict[int, list[tuple[Any, ...]]] = {}
+    for change in changes:
+        keyed.setdefault(change[1], []).append(change)
+    return keyed
+
+
+def upsert(key: int, value: str | None, order: int, origin: int = 0, kind: str = "+U") -> Row:
+    return {
+        "k": key,
+        "v": value,
+        "n": None,
+        "_kind": SYMBOLS.index(kind),
+        "_origin": origin,
+        "_order": order,
+    }
+
+
+START = Callable[[Any], Run]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("+U", "a")], ["+I a"]),
+        ([("+U", "a"), ("+U", "a")], ["+I a"]),
+        ([("+U", "a"), ("+U", "b")], ["+I a", "-U a +U b"]),
+        ([("-D", None)], []),
+        ([("+U", "a"), ("-D", None)], ["+I a", "-D a"]),
+        ([("+U", "a"), ("-U", "x")], ["+I a", "-D a"]),
+        ([("+U", "a"), ("-D", None), ("+I", "b")], ["+I a", "-D a", "+I b"]),
+        ([("+U", "a"), ("-D", None), ("-D", None)], ["+I a", "-D a"]),
+        ([("+U", None), ("+U", "a")], ["+I None", "-U None +U a"]),
+    ],
+    ids=lambda x: " ".join("".join(map(str, r)) for r in x) or "nothing",
+)
+def test_one_change_a_batch_gives_what_flink_gives(
+    spark: Any, run: START, rows: list[tuple[str, Any]], expected: list[str]
+) -> None:
+    stream = Stream(spark, COLUMNS | HIDDEN, 1)
+    frame, _ = normalize(stream.frame)
+    job = run(frame)
+    seen = []
+    for number, (kind, value) in enumerate(rows):
+        stream.add([upsert(1, value, number, kind=kind)])
+        seen.append(" ".join(f"{symbol} {v}" for symbol, _, v, _ in job.take()))
+    assert [s for s in seen if s] == expected
+
+
+@pytest.mark.parametrize("update_before", [True, False])
+@pytest.mark.parametrize("keep_equal", [False, True])
+def test_random_upserts_give_the_table_in_every_batch(
+    spark: Any, run: START, update_before: bool, keep_equal: bool
+) -> None:
+    pick = random.Random(f"{update_before} {keep_equal}")
+    stream = Stream(spark, COLUMNS | HIDDEN, 3)
+    frame, counts = normalize(stream.frame, update_before, keep_equal=keep_equal)
+    job = run(frame)
+    table: Table = {}
+    offsets = [0, 0, 0]
+    unknown = 0
+    for batch in range(12):
+        rows = []
+        for _ in range(pick.randrange(1, 120)):
+            key = pick.randrange(25)
+            origin = key % 3
+            offsets[origin] += 1
+            kind = pick.choices(SYMBOLS, [2, 1, 5, 3])[0]
+            row = upsert(key, pick.choice(["a", "b", "c", None]), offsets[origin], origin, kind)
+            rows.append(row | {"n": pick.choice([None, 0.5, -1.0])})
+        before = dict(table)
+        expected = model(table, rows, update_before, keep_equal)
+        touched = {r["k"] for r in rows}
+        unknown += sum(k not in before and k not in table for k in touched)
+        # Order is what the columns say, not what the source happens to give.
+        pick.shuffle(rows)
+        stream.add(rows)
+        if batch == 5:
+            job.fail_once = lambda number: True
+            with pytest.raises(Exception, match="stopped on purpose"):
+                job.take()
+            first = job.taken()
+            job.restart()
+            again = job.take()
+            assert first == again, "a replayed batch gives the same rows in the same order"
+            assert by_key(again) == by_key(expected)
+            continue
+        if batch % 4 == 3:
+            job.restart()
+        assert by_key(job.take()) == by_key(expected)
+    assert dict(counts.values()).get("delete of an unknown row", 0) >= unknown > 0
+    assert "key in several partitions" not in dict(counts.values())
+
+
+def test_a_key_in_several_partitions_is_counted_and_the_later_record_wins(
+    spark: Any, run: START
+) -> None:
+    stream = Stream(spark, COLUMNS | HIDDEN, 2)
+    frame, counts = normalize(stream.frame)
+    job = run(frame)
+    stream.add([upsert(1, "first", 7, origin=0)])
+    assert job.take() == [("+I", 1, "first", None)]
+    stream.add([upsert(1, "second", 3, origin=1)])
+    assert job.take() == [("-U", 1, "first", None), ("+U", 1, "second", None)]
+    assert dict(counts.values()) == {"key in several partitions": 1}
+    # Within one batch nobody knows which was read later: always the same one wins.
+    stream.add([upsert(1, "of 1", 4, origin=1), upsert(1, "of 0", 8, origin=0)])
+    assert job.take()[-1] == ("+U", 1, "of 1", None)
+    assert dict(counts.values()) == {"key in several partitions": 2}
+
+
+def test_without_origins_rows_are_in_the_order_of_their_task(spark: Any, run: START) -> None:
+    stream = Stream(spark, COLUMNS | HIDDEN, 1)
+    frame, _ = normalize(stream.frame, ordered=False)
+    job = run(frame)
+    stream.add([upsert(k, f"{k} {i}", 0) for i in range(50) for k in range(4)])
+    assert sorted(job.take()) == [("+I", k, f"{k} 49", None) for k in range(4)]
