@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, walk
+from tidemill.plan.expressions import AggregateCall, Call, describe, walk
 from tidemill.plan.functions import AGGREGATES
 from tidemill.plan.nodes import Node
+from tidemill.plan.rules import can_stand_in_join
 from tidemill.plan.scope import NOT_YET_HINT
 from tidemill.tables import why_not_runnable
 
@@ -20,7 +21,6 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowJoin, lambda n: "window join"),
     (nodes.IntervalJoin, lambda n: "interval join"),
     (nodes.TemporalJoin, lambda n: "temporal join"),
-    (nodes.Join, lambda n: f"{_join_kind(n)} join"),
     (nodes.WindowAggregate, lambda n: "window aggregate"),
     (nodes.GroupWindowAggregate, lambda n: "group window aggregate"),
     (nodes.WindowTableFunction, lambda n: "window table function"),
@@ -41,11 +41,6 @@ def _correlate(node: Node) -> str:
     assert isinstance(node, nodes.Correlate)
     copies = node.function == "$REPLICATE_ROWS$"
     return "INTERSECT ALL or EXCEPT ALL" if copies else f"table function {node.function}"
-
-
-def _join_kind(node: Node) -> str:
-    assert isinstance(node, nodes.Join)
-    return "inner" if node.kind == "INNER" else node.kind.lower()
 
 
 def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
@@ -74,6 +69,11 @@ def _reasons(node: Node) -> Iterator[str]:
         yield "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
         yield f"an aggregate over an updating input ({node.describe()})"
+    if type(node) is nodes.Join:
+        width = len(node.left.columns)
+        for part in node.residual:
+            if not can_stand_in_join(part, width):
+                yield f"the condition {describe(part)} of a {node.kind} JOIN, which is asked more than once"
     if isinstance(node, nodes.Sink) and node.materialize:
         key = ", ".join(node.table.schema.primary_key)
         yield f"writing to '{node.table.name}' by a PRIMARY KEY ({key}) that is not the query's own key"

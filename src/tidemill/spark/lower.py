@@ -13,11 +13,11 @@ from pyspark.sql import functions as f
 
 from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr
+from tidemill.plan.expressions import Expr, conjunction
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
-from tidemill.spark.operators import Tally, group_aggregate, normalize
+from tidemill.spark.operators import JoinSide, Tally, group_aggregate, join, normalize
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.tables.builtin import DatagenTable
@@ -89,6 +89,8 @@ class Lowering:
     """The job's id, if it writes exactly once."""
     numbers_tasks: bool = False
     """Whether rows have a TASK_COLUMN."""
+    last: bool = True
+    """Whether no operator that shuffles comes after."""
     _places: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
 
@@ -124,13 +126,15 @@ class Lowering:
             case nodes.Aggregate():
                 below = self._below(node.input)
                 return self._numbered(group_aggregate(below, node, self._sends_before(node)))
+            case nodes.Join():
+                return self._numbered(self._join(node))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
 
     def _below(self, node: nodes.Node) -> DataFrame:
         """The input of an operator that shuffles: nobody asks for the tasks before it."""
-        return replace(self, numbers_tasks=False).lower(node)
+        return replace(self, numbers_tasks=False, last=False).lower(node)
 
     def _sends_before(self, node: nodes.Node) -> bool:
         return RowKind.UPDATE_BEFORE in self.modes.of(node)
@@ -175,6 +179,11 @@ class Lowering:
             picked = f"get(array({values}), CAST(id AS INT))" if values else f"CAST(NULL AS {ddl})"
             columns.append(f.expr(picked).alias(column_name(i)))
         return ids.select(*columns) if columns else ids
+
+    def _join(self, node: nodes.Join) -> DataFrame:
+        left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
+        condition = self._sql(conjunction(node.residual)) if node.residual else None
+        return join(left, right, node, self.modes.of(node), condition, self.last, self.tally)
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.changelog import KIND_COLUMN
+from tidemill.changelog import KIND_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr, Input
+from tidemill.plan.expressions import Call, Expr, Input
+from tidemill.plan.nodes import Keys
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 
@@ -83,6 +84,77 @@ def normalize(
     return _operator(frame, "normalize", spec, tally.of(_table(node)))
 
 
+@dataclass(frozen=True)
+class JoinSide:
+    """One side of a join: its rows as columns c0…, and the kinds in which they come."""
+
+    frame: DataFrame
+    mode: ChangelogMode
+
+
+def join(
+    left: JoinSide,
+    right: JoinSide,
+    node: nodes.Join,
+    mode: ChangelogMode,
+    condition: str | None,
+    last: bool,
+    tally: Tally,
+) -> DataFrame:
+    """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
+    equalities, over c0… of both sides. `last`: no operator comes after."""
+    width = len(node.left.columns)
+    places = [(f"c{i}", f"c{width + i}") for i in range(len(node.right.columns))]
+    shifted = right.frame.withColumnsRenamed(dict(places))
+    spec = {
+        "name": f"Join of {_table(node.left)} and {_table(node.right)}",
+        "kind": node.kind,
+        "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
+        "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
+        "nullSafe": [_is_null_safe(part) for part in node.equalities],
+        "condition": condition,
+        "updateKey": _update_key(node.upsert_keys, last),
+        "updateBefore": RowKind.UPDATE_BEFORE in mode,
+        "updates": RowKind.UPDATE_AFTER in mode,
+        "deletes": RowKind.DELETE in mode,
+    }
+    spark = left.frame.sparkSession
+    operators = spark._jvm.io.tidemill.state.Operators
+    counts = tally.of(str(spec["name"]))
+    joined = operators.join(left.frame._jdf, shifted._jdf, json.dumps(spec), counts)
+    result = DataFrame(joined, spark)
+    return result.drop(KIND_COLUMN) if mode.insert_only else result
+
+
+def _side(
+    mode: ChangelogMode, node: nodes.Node, keys: Sequence[int], shift: int
+) -> Mapping[str, Any]:
+    def names(columns: Iterable[int]) -> list[str]:
+        return [column_name(shift + c) for c in columns]
+
+    unique = None
+    if RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode:
+        unique = names(_least(nodes.containing(node.upsert_keys, keys)))
+    return {"columns": names(range(len(node.columns))), "keys": names(keys), "unique": unique}
+
+
+def _is_null_safe(equality: Expr) -> bool:
+    return isinstance(equality, Call) and equality.function == "IS NOT DISTINCT FROM"
+
+
+def _least(keys: Keys) -> list[int]:
+    return min((sorted(k) for k in keys), key=lambda k: (len(k), k))
+
+
+def _update_key(keys: Keys, last: bool) -> list[str] | None:
+    """What makes two rows of a result the same one. An operator that comes after may know rows by any of their keys;
+    a sink knows them by one, and is better off with few columns, of which none turns NULL."""
+    if not keys:
+        return None
+    columns = _least(keys) if last else sorted(frozenset().union(*keys))
+    return [column_name(c) for c in columns]
+
+
 def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any) -> DataFrame:
     spark = frame.sparkSession
     operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
@@ -91,7 +163,7 @@ def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any
 
 def _table(node: nodes.Node) -> str:
     """The table whose rows a node works on."""
-    return next(n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
+    return next((n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan)), "VALUES")
 
 
 def divert(frame: DataFrame, spec: str) -> DataFrame:
