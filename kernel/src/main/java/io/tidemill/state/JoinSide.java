@@ -171,6 +171,7 @@ final class JoinSide {
       bag.put(part, body);
       entry = bag.get(part);
     } else if (Arrays.equals(entry.value, body)) {
+      bag.changed(); // it lives on
       return;
     } else {
       changes.add(new Change(entry.value, -1, null, entry.mark));
