@@ -227,8 +227,11 @@ def join(
     """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
     equalities, over c0… of both sides. `last`: no operator comes after."""
     width = len(node.left.columns)
-    places = [(f"c{i}", f"c{width + i}") for i in range(len(node.right.columns))]
-    shifted = right.frame.withColumnsRenamed(dict(places))
+    moved = [
+        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
+    ]
+    kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
+    shifted = right.frame.selectExpr(*moved, *kind)
     spec = {
         "name": f"Join of {_table(node.left)} and {_table(node.right)}",
         "kind": node.kind,
