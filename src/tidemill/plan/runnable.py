@@ -72,10 +72,6 @@ def _reasons(node: Node) -> Iterator[str]:
             yield f"{why} of table '{node.table.name}'"
     if isinstance(node, nodes.ChangelogNormalize) and node.needed:
         yield "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
-    if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-        for call in node.calls:
-            if call.distinct or call.function not in ("COUNT", "SUM", "AVG"):
-                yield f"{call.function} over an updating input"
     if isinstance(node, nodes.Sink) and node.materialize:
         key = ", ".join(node.table.schema.primary_key)
         yield f"writing to '{node.table.name}' by a PRIMARY KEY ({key}) that is not the query's own key"
@@ -83,7 +79,14 @@ def _reasons(node: Node) -> Iterator[str]:
         yield f"ON CONFLICT DO {node.on_conflict}"
     for expr in nodes.expressions(node):
         for part in walk(expr):
-            if isinstance(part, AggregateCall) and part.function not in AGGREGATES:
+            if isinstance(part, AggregateCall) and part.function not in (
+                *AGGREGATES,
+                "SINGLE_VALUE",
+            ):
                 yield f"aggregate function {part.function}"
+            if isinstance(part, AggregateCall) and part.order_by:
+                yield f"ORDER BY within {part.function}"
+            if isinstance(part, AggregateCall) and part.distinct and part.function == "PERCENTILE":
+                yield "PERCENTILE(DISTINCT …)"
             if isinstance(part, Call) and part.function in _FUNCTIONS:
                 yield f"function {part.function}"

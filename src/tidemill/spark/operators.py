@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.changelog import KIND_COLUMN
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr, Input
+from tidemill.plan.expressions import AggregateCall, Expr, Input, Literal
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 
@@ -50,9 +50,9 @@ def group_aggregate(
         "keys": [column_name(k) for k in node.keys],
         "aggregates": [
             {
-                "function": call.function,
-                "arguments": [_column(a) for a in call.arguments],
-                "distinct": call.distinct,
+                **_function(call),
+                "arguments": [_column(a) for a in call.arguments if isinstance(a, Input)],
+                "settings": [str(a.value) for a in call.arguments if isinstance(a, Literal)],
                 "filter": _column(call.filter),
                 "output": f"a{i}",
                 "type": spark_ddl(call.type),
@@ -67,6 +67,12 @@ def group_aggregate(
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def _function(call: AggregateCall) -> Mapping[str, Any]:
+    if call.function == "APPROX_COUNT_DISTINCT":
+        return {"function": "COUNT", "distinct": True}
+    return {"function": call.function, "distinct": call.distinct}
 
 
 def normalize(

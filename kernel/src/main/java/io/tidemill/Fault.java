@@ -26,6 +26,8 @@ public final class Fault extends RuntimeException {
   public static final String FENCED = "RUN-009";
   public static final String OLD_CHECKPOINT = "RUN-012";
   public static final String TRANSACTION_TOO_LONG = "RUN-014";
+  public static final String SEVERAL_ROWS = "RUN-025";
+  public static final String JSON_KEY = "RUN-026";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
