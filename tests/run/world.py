@@ -48,6 +48,7 @@ class World:
     checkpoint: Path
     rows: list[tuple[str, Any]] = field(default_factory=list)
     losses: dict[str, int] = field(default_factory=dict)
+    oddities: dict[str, int] = field(default_factory=dict)
     reports: list[Any] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     python_files: list[Path] = field(default_factory=list)
@@ -108,6 +109,7 @@ class World:
                     continue
                 finish(job)
                 self.losses.update(job.losses())
+                self.oddities.update(job.oddities())
                 self.reports += job.reports()
                 self.notices += job.notices()
 

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, script_error
@@ -26,8 +27,9 @@ from tidemill.plan.expressions import (
     rewrite,
     walk,
 )
+from tidemill.plan.functions.aggregates import aggregate_type
 from tidemill.plan.nodes import Node, all_inputs
-from tidemill.plan.scope import WINDOW_PROPERTIES, Scope
+from tidemill.plan.scope import WINDOW_PROPERTIES, Scope, arithmetic, cast
 from tidemill.sql import ast
 
 _GROUP_WINDOWS = {"TUMBLE": (2, 3), "HOP": (3, 4), "SESSION": (2, 2)}
@@ -66,6 +68,9 @@ def group(
     keys = list(extra_keys)
     sets, window = _grouping(body, scope, keys)
     window_columns = _Window(window)
+    # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
+    may_be_empty = window is None and (not keys or any(not s for s in sets))
+    items = [Placed(_reduced(item, may_be_empty), item.place) for item in items]
     calls: list[AggregateCall] = []
     for item in items:
         for found in walk(item.expr):
@@ -82,8 +87,6 @@ def group(
         return Input(expr.type, at, describe(expr))
 
     time = column(window.time).index if window else 0
-    # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
-    may_be_empty = window is None and (not keys or any(not s for s in sets))
     placed = tuple(_over_columns(call, column, may_be_empty) for call in calls)
     source: Node = nodes.Project(node, tuple(below), nodes.unique_names(describe(e) for e in below))
     names = [*(describe(k) for k in keys), *(f"EXPR${i}" for i in range(len(calls)))]
@@ -120,6 +123,59 @@ def group(
         return nodes.input_of(made, at)
 
     return made, [_lift(item, above) for item in items]
+
+
+# Variance and deviation: whether of all rows, not of a sample of them; whether its root.
+_DEVIATIONS = {
+    "VAR_POP": (True, False),
+    "VAR_SAMP": (False, False),
+    "VARIANCE": (False, False),
+    "STDDEV_POP": (True, True),
+    "STDDEV_SAMP": (False, True),
+    "STDDEV": (False, True),
+}
+
+
+def _reduced(item: Placed, may_be_empty: bool) -> Expr:
+    """The same expression, in which sums and counts stand for variances and deviations, as in Flink: the arithmetic is
+    that of the argument's type, so that whole numbers have whole deviations."""
+    span = item.place.span
+
+    def change(call: Expr) -> Expr | None:
+        if not isinstance(call, AggregateCall) or call.function not in _DEVIATIONS:
+            return None
+        of_all, root = _DEVIATIONS[call.function]
+        [argument] = call.arguments
+        operand = cast(argument, call.type, span)
+        squares = _sum_like(call, arithmetic("*", operand, operand, span))
+        total = cast(_sum_like(call, argument), call.type, span)
+        count = replace(call, type=t.BIGINT.not_null, function="COUNT")
+        mean = arithmetic("/", arithmetic("*", total, total, span), count, span)
+        one = Literal(t.INT.not_null, 1)
+        divisor: Expr = count
+        if not of_all:
+            alone = Call(t.BOOLEAN.not_null, "=", (count, cast(one, t.BIGINT, span)))
+            rest = arithmetic("-", count, one, span)
+            divisor = Call(t.BIGINT, "CASE", (alone, Literal(t.BIGINT, None), rest))
+        found = arithmetic("/", arithmetic("-", squares, mean, span), divisor, span)
+        if root:
+            half = cast(Literal(t.DecimalType(False, 2, 1), Decimal("0.5")), t.DOUBLE, span)
+            power = (cast(found, t.DOUBLE, span), half)
+            found = Call(t.DOUBLE.with_nullable(found.type.nullable), "POWER", power)
+        nullable = call.type.nullable or may_be_empty
+        if found.type.same(call.type) and found.type.nullable == nullable:
+            return found
+        return Call(call.type.with_nullable(nullable), "CAST", (found,))
+
+    return rewrite(item.expr, change)
+
+
+def _sum_like(call: AggregateCall, operand: Expr) -> AggregateCall:
+    """SUM of an operand over the rows that a call is of."""
+    filtered = call.filter is not None
+    type_ = aggregate_type("SUM", [operand.type], call.distinct, filtered)
+    assert type_ is not None
+    return replace(call, type=type_, function="SUM", arguments=(operand,))
 
 
 def _aggregate(
@@ -161,7 +217,7 @@ def _over_columns(
 
 
 def _is_setting(call: AggregateCall, at: int) -> bool:
-    """Whether an argument is a constant that says how to aggregate: LISTAGG's separator."""
+    """Whether an argument is a constant that says how to aggregate, such as LISTAGG's separator."""
     return at > 0 and isinstance(call.arguments[at], Literal)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Call, Expr, Input, SortKey
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, SortKey
 from tidemill.plan.nodes import Keys
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
@@ -75,9 +75,9 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
         "keys": [column_name(k) for k in node.keys],
         "aggregates": [
             {
-                "function": call.function,
-                "arguments": [_column(a) for a in call.arguments],
-                "distinct": call.distinct,
+                **_function(call),
+                "arguments": [_column(a) for a in call.arguments if isinstance(a, Input)],
+                "settings": [str(a.value) for a in call.arguments if isinstance(a, Literal)],
                 "filter": _column(call.filter),
                 "output": f"a{i}",
                 "type": spark_ddl(call.type),
@@ -91,6 +91,12 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def _function(call: AggregateCall) -> Mapping[str, Any]:
+    if call.function == "APPROX_COUNT_DISTINCT":
+        return {"function": "COUNT", "distinct": True}
+    return {"function": call.function, "distinct": call.distinct}
 
 
 def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
