@@ -124,8 +124,7 @@ class Lowering:
                 return expand(below, node, _hidden(below))
             case nodes.Correlate():
                 below = self.lower(node.input)
-                arguments = [self._sql(e) for e in nodes.expressions(node)]
-                return correlate(below, node, arguments, _hidden(below))
+                return correlate(below, node, self._sql, _hidden(below))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))

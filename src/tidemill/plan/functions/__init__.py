@@ -91,6 +91,8 @@ AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 """Aggregates that run."""
 GATHER = "ARRAY_AGG"
 """The one that keeps the rows of a group, of which aggregate functions of the user's are computed."""
+SET_MARKS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
+"""What can be asked about the grouping set of a row."""
 
 NON_DETERMINISTIC = frozenset(
     [
@@ -126,9 +128,6 @@ NOT_YET = frozenset(
         "CURRENT_WATERMARK",
         "DENSE_RANK",
         "FIRST_VALUE",
-        "GROUPING",
-        "GROUPING_ID",
-        "GROUP_ID",
         "HOP",
         "HOP_END",
         "HOP_PROCTIME",
