@@ -134,6 +134,19 @@ GROUPS: list[tuple[str, str, set[tuple[Any, ...]]]] = [
             (None, None, 7, 3),
         },
     ),
+    # A set that stands there twice gives its rows twice; a key that the second time lacks is NULL.
+    (
+        "GROUPING SETS ((k), (l), (k))",
+        "k, l, SUM(n), GROUP_ID(), GROUPING_ID(k, l)",
+        {
+            ("a", None, 3, 0, 1),
+            ("b", None, 4, 0, 1),
+            (None, "x", 5, 0, 2),
+            (None, "y", 2, 0, 2),
+            ("a", None, 3, 1, 1),
+            ("b", None, 4, 1, 1),
+        },
+    ),
     (
         "k, GROUPING SETS ((l), (n))",
         "k, l, n, COUNT(*)",
