@@ -30,7 +30,7 @@ from tidemill.plan.expressions import (
     walk,
     without_casts,
 )
-from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, TYPES, Function
+from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, SET_MARKS, TYPES, Function
 from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
 from tidemill.plan.functions.json import is_path
 from tidemill.plan.functions.logic import COMPARISONS
@@ -46,7 +46,6 @@ from tidemill.sql import ast
 _TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
 # Functions that may be written like a column; the time functions are known to the parser.
 _WITHOUT_PARENTHESES = (["PI"],)
-_GROUPING = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 # What a query may ask about the window that it groups by: function, window, property.
 WINDOW_PROPERTIES = {
     f"{window}_{name}": (window, name.lower())
@@ -419,7 +418,7 @@ class Scope:
         name = str(node.name).upper()
         if node.over is not None:
             return self._over(name, node)
-        if name in _GROUPING:
+        if name in SET_MARKS:
             marked = tuple(self.bind(a) for a in node.arguments)
             return AggregateCall(t.BIGINT.not_null, name, marked)
         if name in SIGNATURES:

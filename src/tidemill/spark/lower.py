@@ -171,8 +171,7 @@ class Lowering:
                 return expand(below, node, _hidden(below))
             case nodes.Correlate():
                 below = self.lower(node.input)
-                arguments = [self._sql(e) for e in nodes.expressions(node)]
-                return correlate(below, node, arguments, _hidden(below))
+                return correlate(below, node, self._sql, _hidden(below))
             case nodes.Rank():
                 rows = rank(
                     self._below(node.input),
