@@ -4,141 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aggregate_model import WIDTHS, Model, by_key, call, group_aggregate, typed
 from streams import Run, Stream
 
 pytestmark = pytest.mark.spark
-
-
-def call(
-    function: str,
-    argument: str | None,
-    output: str,
-    type_: str,
-    distinct: bool = False,
-    filter_: str | None = None,
-) -> dict[str, Any]:
-    return {
-        "function": function,
-        "argument": argument,
-        "distinct": distinct,
-        "filter": filter_,
-        "output": output,
-        "type": type_,
-    }
-
-
-def group_aggregate(
-    frame: Any, keys: list[str], calls: list[dict[str, Any]], update_before: bool = True
-) -> Any:
-    from pyspark.sql import DataFrame
-
-    spec = {
-        "name": "GroupAggregate of test",
-        "keys": keys,
-        "aggregates": calls,
-        "updateBefore": update_before,
-    }
-    session = frame.sparkSession
-    operators = session._jvm.io.tidemill.state.Operators
-    return DataFrame(operators.groupAggregate(frame._jdf, json.dumps(spec)), session)
-
-
-# --- the model -----------------------------------------------------------------------------------
-
-WIDTHS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-
-
-def wrap(number: int, bits: int) -> int:
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if number >> (bits - 1) else number
-
-
-def single(number: float) -> float:
-    """A double rounded to a float."""
-    return float(struct.unpack("f", struct.pack("f", number))[0])
-
-
-def truncated(dividend: int, divisor: int) -> int:
-    return abs(dividend) // divisor * (-1 if dividend < 0 else 1)
-
-
-def fitted(number: Decimal, type_: str) -> Decimal | None:
-    precision, scale = map(int, type_[len("decimal(") : -1].split(","))
-    with localcontext(prec=100):
-        rounded = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
-        return rounded if abs(rounded) < Decimal(10) ** (precision - scale) else None
-
-
-def expected(spec: dict[str, Any], rows: list[dict[str, Any]]) -> Any:
-    """What Flink gives for one call over all rows of a group, in the order in which they came."""
-    if spec["filter"]:
-        rows = [row for row in rows if row[spec["filter"]]]
-    if spec["argument"] is None:
-        return len(rows)
-    values = [row[spec["argument"]] for row in rows if row[spec["argument"]] is not None]
-    function, type_ = spec["function"], spec["type"]
-    if spec["distinct"]:
-        values = list({repr(value): value for value in values}.values())
-    if function == "COUNT":
-        return len(values)
-    if not values:
-        return None
-    if function in ("MIN", "MAX"):
-        order = (lambda v: v.encode()) if isinstance(values[0], str) else None
-        return (min if function == "MIN" else max)(values, key=order)
-    if type_ in WIDTHS:
-        total = wrap(sum(values), 64)
-        return wrap(total if function == "SUM" else truncated(total, len(values)), WIDTHS[type_])
-    if type_.startswith("decimal"):
-        with localcontext(prec=100):
-            exact = sum(values, Decimal(0))
-            return fitted(exact if function == "SUM" else exact / len(values), type_)
-    running = 0.0
-    for value in values:
-        running = (
-            single(running + value) if (function, type_) == ("SUM", "float") else running + value
-        )
-    result = running if function == "SUM" else running / len(values)
-    return single(result) if type_ == "float" else result
-
-
-class Model:
-    def __init__(self, keys: list[str], calls: list[dict[str, Any]], update_before: bool) -> None:
-        self.keys, self.calls, self.update_before = keys, calls, update_before
-        self.groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        self.sent: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-
-    def batch(self, rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
-        touched: dict[tuple[Any, ...], None] = {}
-        for row in rows:
-            key = tuple(row[name] for name in self.keys)
-            self.groups.setdefault(key, []).append(row)
-            touched[key] = None
-        changes: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-        for key in touched:
-            now = tuple(expected(spec, self.groups[key]) for spec in self.calls)
-            old = self.sent.get(key)
-            self.sent[key] = now
-            if old is None:
-                changes[key] = [("+I", *key, *now)]
-            elif old != now:
-                before = [("-U", *key, *old)] if self.update_before else []
-                changes[key] = [*before, ("+U", *key, *now)]
-        return changes
-
-
-def by_key(changes: list[tuple[Any, ...]], keys: int) -> dict[tuple[Any, ...], list[Any]]:
-    grouped: dict[tuple[Any, ...], list[Any]] = {}
-    for change in changes:
-        grouped.setdefault(change[1 : 1 + keys], []).append(change)
-    return grouped
 
 
 # --- every function over every type --------------------------------------------------------------
@@ -227,21 +102,6 @@ def random_texts(rng: random.Random) -> dict[str, Any]:
         "keep": rng.choice(["true", "false"]),
     }
     return {name: None if rng.random() < 0.15 else value for name, value in row.items()}
-
-
-def typed(
-    spark: Any, stream_columns: dict[str, str], rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """The rows as Spark reads them: its casts are not what is tested here."""
-    texts = ", ".join(f"{name} STRING" for name in stream_columns)
-    casts = [
-        f"from_json({name}, '{type_}') AS {name}"
-        if type_.startswith(("ARRAY", "STRUCT"))
-        else f"cast({name} AS {type_}) AS {name}"
-        for name, type_ in stream_columns.items()
-    ]
-    data = [tuple(row[name] for name in stream_columns) for row in rows]
-    return [row.asDict() for row in spark.createDataFrame(data, texts).selectExpr(*casts).collect()]
 
 
 @pytest.mark.parametrize(

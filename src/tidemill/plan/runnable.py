@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from tidemill import types as t
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, walk
+from tidemill.plan.expressions import AggregateCall, Call, describe, walk
 from tidemill.plan.functions import AGGREGATES, GATHER
 from tidemill.plan.nodes import Node
+from tidemill.plan.rules import can_stand_in_join
 from tidemill.plan.scope import NOT_YET_HINT
 from tidemill.tables import why_not_runnable
 
@@ -21,7 +22,6 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowJoin, lambda n: "window join"),
     (nodes.IntervalJoin, lambda n: "interval join"),
     (nodes.TemporalJoin, lambda n: "temporal join"),
-    (nodes.Join, lambda n: f"{_join_kind(n)} join"),
     (nodes.WindowAggregate, lambda n: "window aggregate"),
     (nodes.GroupWindowAggregate, lambda n: "group window aggregate"),
     (nodes.WindowTableFunction, lambda n: "window table function"),
@@ -39,11 +39,6 @@ _WITHOUT_ORDER = (t.ArrayType, t.MultisetType, t.MapType, t.RowType)
 
 def _is_rowtime(node: nodes.Deduplicate, column: int) -> bool:
     return t.time_attribute(node.input.columns[column].type) is t.TimeAttribute.ROWTIME
-
-
-def _join_kind(node: Node) -> str:
-    assert isinstance(node, nodes.Join)
-    return "inner" if node.kind == "INNER" else node.kind.lower()
 
 
 def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
@@ -80,7 +75,9 @@ def _reasons(node: Node) -> Iterator[str]:
         if why:
             yield f"{why} of table '{node.table.name}'"
     if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-        yield f"an aggregate over an updating input ({node.describe()})"
+        for call in node.calls:
+            if call.distinct or call.function not in ("COUNT", "SUM", "AVG"):
+                yield f"{call.function} over an updating input"
     if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
         yield "the first row by a rowtime"
     if isinstance(node, nodes.Sort) and node.name == "TemporalSort":
@@ -92,6 +89,11 @@ def _reasons(node: Node) -> Iterator[str]:
         type_ = node.input.columns[node.end_column].type
         if not isinstance(type_, t.INTEGER_TYPES):
             yield f"Top-N whose number of rows is a column of type {type_}"
+    if type(node) is nodes.Join:
+        width = len(node.left.columns)
+        for part in node.residual:
+            if not can_stand_in_join(part, width):
+                yield f"the condition {describe(part)} of a {node.kind} JOIN, which is asked more than once"
     for expr in nodes.expressions(node):
         for part in walk(expr):
             if isinstance(part, AggregateCall):

@@ -8,15 +8,16 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
  * <em>delta</em>; the task that owns the key <em>merges</em> the deltas into the group it has read from state.
  * Law: the deltas of a batch, however the rows were cut into them, lead to the same state.
  *
- * <p>Retraction joins here: a {@code retract} beside {@code add}, and deltas that carry signed counts.
+ * <p>A row is put in with sign 1 and taken out with sign -1; over append-only input all signs are 1. A row may be taken
+ * out before it is put in, by another task's delta: what that means is settled when the batch is through.
  */
 interface Accumulator {
-  /** Takes one row into the group as state knows it. */
-  void add(Group group, SpecializedGetters row);
+  /** Takes one row into, or out of, the group as state knows it. */
+  void add(Group group, SpecializedGetters row, int sign);
 
   /** Takes one row into the group of a map task; returns how many bytes of heap that cost beyond the fixed slots. */
-  default int collect(Group group, SpecializedGetters row) {
-    add(group, row);
+  default int collect(Group group, SpecializedGetters row, int sign) {
+    add(group, row, sign);
     return 0;
   }
 
@@ -25,6 +26,14 @@ interface Accumulator {
   }
 
   void merge(Group group, ByteReader delta);
+
+  /** Ends a batch: all its deltas have been merged. Returns how many rows were taken out that had never been put in. */
+  default long settle(Group group) {
+    return 0;
+  }
+
+  /** Drops what the group keeps beside its value: it has no rows any more. */
+  default void drop(Group group) {}
 
   void write(Group group, ByteWriter out);
 

@@ -32,6 +32,7 @@ final class Accumulators {
   final List<DistinctValues> distinct = new ArrayList<>();
 
   final boolean ordered;
+  private final int rows;
   private int words;
   private int objects;
 
@@ -65,8 +66,12 @@ final class Accumulators {
           "MAX", (slots, call) -> slots.extreme(call, 1));
 
   Accumulators(AggregateSpec spec, StructType arguments) {
-    record Operand(String argument, String filter) {}
+    record Operand(List<String> arguments, String filter) {}
     Map<Operand, DistinctValues> sets = new LinkedHashMap<>();
+    rows = spec.retracting() ? words++ : -1;
+    if (spec.retracting()) {
+      all.add(new Count(rows, -1, -1));
+    }
     for (int output = 0; output < spec.aggregates().size(); output++) {
       AggregateSpec.Call call = spec.aggregates().get(output);
       Factory factory = FUNCTIONS.get(call.function());
@@ -78,10 +83,10 @@ final class Accumulators {
       // An extreme is the same with and without repeats.
       boolean extreme = call.function().equals("MIN") || call.function().equals("MAX");
       if (call.distinct() && !extreme) {
-        if (call.argument() == null) {
+        if (call.arguments().isEmpty()) {
           throw bound.refuse("DISTINCT needs an argument");
         }
-        sets.computeIfAbsent(new Operand(call.argument(), call.filter()), o -> distinct(bound))
+        sets.computeIfAbsent(new Operand(call.arguments(), call.filter()), o -> distinct(bound))
             .feed(factory.create(this, bound.overDistinct()), bound.readsValues());
       } else {
         all.add(filtered(factory.create(this, bound), bound.filter()));
@@ -94,8 +99,13 @@ final class Accumulators {
     return new Group(words, objects, capacity);
   }
 
+  /** How many rows a group has, over input that retracts. */
+  long rows(Group group) {
+    return group.word(rows);
+  }
+
   private static Bound bind(AggregateSpec.Call call, int output, StructType arguments) {
-    int argument = call.argument() == null ? -1 : arguments.fieldIndex(call.argument());
+    int argument = call.arguments().isEmpty() ? -1 : arguments.fieldIndex(call.arguments().get(0));
     int filter = call.filter() == null ? -1 : arguments.fieldIndex(call.filter());
     DataType argumentType = argument < 0 ? null : arguments.apply(argument).dataType();
     return new Bound(call, argument, argumentType, filter, output, DataType.fromDDL(call.type()));
@@ -187,15 +197,15 @@ final class Accumulators {
     }
 
     @Override
-    public void add(Group group, SpecializedGetters row) {
+    public void add(Group group, SpecializedGetters row, int sign) {
       if (passes(row)) {
-        inner.add(group, row);
+        inner.add(group, row, sign);
       }
     }
 
     @Override
-    public int collect(Group group, SpecializedGetters row) {
-      return passes(row) ? inner.collect(group, row) : 0;
+    public int collect(Group group, SpecializedGetters row, int sign) {
+      return passes(row) ? inner.collect(group, row, sign) : 0;
     }
 
     @Override
@@ -229,11 +239,12 @@ final class Accumulators {
     }
   }
 
+  /** A count of rows, or of those whose argument is not null; {@code output} is -1 for one that nobody asked for. */
   private record Count(int count, int argument, int output) implements Accumulator {
     @Override
-    public void add(Group group, SpecializedGetters row) {
+    public void add(Group group, SpecializedGetters row, int sign) {
       if (argument < 0 || !row.isNullAt(argument)) {
-        group.addToWord(count, 1);
+        group.addToWord(count, sign);
       }
     }
 
@@ -254,7 +265,9 @@ final class Accumulators {
 
     @Override
     public void result(Group group, UnsafeRowWriter out) {
-      out.write(output, group.word(count));
+      if (output >= 0) {
+        out.write(output, group.word(count));
+      }
     }
   }
 
@@ -263,10 +276,10 @@ final class Accumulators {
       int count, int sum, int argument, Value.Word value, int output, Value.Word type, boolean average)
       implements Accumulator {
     @Override
-    public void add(Group group, SpecializedGetters row) {
+    public void add(Group group, SpecializedGetters row, int sign) {
       if (!row.isNullAt(argument)) {
-        group.addToWord(count, 1);
-        group.addToWord(sum, value.get(row, argument));
+        group.addToWord(count, sign);
+        group.addToWord(sum, sign * value.get(row, argument));
       }
     }
 
@@ -307,16 +320,17 @@ final class Accumulators {
       int count, int low, int high, int argument, DecimalType value, int output, DecimalType type, boolean average)
       implements Accumulator {
     @Override
-    public void add(Group group, SpecializedGetters row) {
+    public void add(Group group, SpecializedGetters row, int sign) {
       if (row.isNullAt(argument)) {
         return;
       }
-      group.addToWord(count, 1);
+      group.addToWord(count, sign);
       Decimal operand = row.getDecimal(argument, value.precision(), value.scale());
       if (value.precision() <= Decimal.MAX_LONG_DIGITS()) {
-        plus(group, operand.toUnscaledLong());
+        plus(group, sign * operand.toUnscaledLong());
       } else {
-        plus(group, operand.toJavaBigDecimal().unscaledValue());
+        BigInteger unscaled = operand.toJavaBigDecimal().unscaledValue();
+        plus(group, sign < 0 ? unscaled.negate() : unscaled);
       }
     }
 
@@ -396,7 +410,8 @@ final class Accumulators {
 
   /**
    * SUM and AVG of floating-point numbers. Their addition is not associative, so a delta carries the operands, not
-   * their sum: the result is that of adding row by row, whatever the batches and map tasks were.
+   * their sum: the result is that of adding row by row, whatever the batches and map tasks were. What is taken out is
+   * added with the other sign, and leaves behind what rounding leaves, as in Flink.
    */
   private record FloatingTotal(
       int count,
@@ -420,32 +435,33 @@ final class Accumulators {
 
     private void plus(Group group, double operand) {
       double before = Double.longBitsToDouble(group.word(sum));
-      group.addToWord(count, 1);
       // Flink sums FLOAT in FLOAT, and averages it in DOUBLE.
       double after = singleResult && !average ? (float) before + (float) operand : before + operand;
       group.setWord(sum, Double.doubleToLongBits(after));
     }
 
     @Override
-    public void add(Group group, SpecializedGetters row) {
+    public void add(Group group, SpecializedGetters row, int sign) {
       if (!row.isNullAt(argument)) {
-        plus(group, operand(row));
+        group.addToWord(count, sign);
+        plus(group, sign * operand(row));
       }
     }
 
     @Override
-    public int collect(Group group, SpecializedGetters row) {
+    public int collect(Group group, SpecializedGetters row, int sign) {
       if (row.isNullAt(argument)) {
         return 0;
       }
       Operands list = (Operands) group.object(operands);
       if (list == null) {
         list = new Operands();
-      group.setObject(operands, list);
+        group.setObject(operands, list);
       } else if (list.size == list.values.length) {
         list.values = Arrays.copyOf(list.values, list.size * 2);
       }
-      list.values[list.size++] = operand(row);
+      group.addToWord(count, sign);
+      list.values[list.size++] = sign * operand(row);
       return Double.BYTES;
     }
 
@@ -453,6 +469,7 @@ final class Accumulators {
     public void writeDelta(Group group, ByteWriter out) {
       Operands list = (Operands) group.object(operands);
       int size = list == null ? 0 : list.size;
+      out.writeZigzag(group.word(count));
       out.writeVarint(size);
       for (int i = 0; i < size; i++) {
         out.writeFixed64(Double.doubleToRawLongBits(list.values[i]));
@@ -461,6 +478,7 @@ final class Accumulators {
 
     @Override
     public void merge(Group group, ByteReader delta) {
+      group.addToWord(count, delta.readZigzag());
       int size = delta.readLength();
       for (int i = 0; i < size; i++) {
         plus(group, Double.longBitsToDouble(delta.readFixed64()));
@@ -511,7 +529,7 @@ final class Accumulators {
     }
 
     @Override
-    public void add(Group group, SpecializedGetters row) {
+    public void add(Group group, SpecializedGetters row, int sign) {
       if (!row.isNullAt(argument)) {
         offer(group, value.get(row, argument));
       }
@@ -575,12 +593,12 @@ final class Accumulators {
     }
 
     @Override
-    public void add(Group group, SpecializedGetters row) {
-      collect(group, row);
+    public void add(Group group, SpecializedGetters row, int sign) {
+      collect(group, row, sign);
     }
 
     @Override
-    public int collect(Group group, SpecializedGetters row) {
+    public int collect(Group group, SpecializedGetters row, int sign) {
       if (row.isNullAt(argument)) {
         return 0;
       }

@@ -169,9 +169,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private long collect(int group, byte[] row) {
     PackedRow.point(arguments, row);
     groups.at(group);
+    int sign = !spec.retracting() || Header.adds(PackedRow.header(row)) ? 1 : -1;
     long bytes = 0;
     for (Accumulator accumulator : all) {
-      bytes += accumulator.collect(groups, arguments);
+      bytes += accumulator.collect(groups, arguments, sign);
     }
     return bytes;
   }

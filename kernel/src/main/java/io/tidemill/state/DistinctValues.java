@@ -56,12 +56,12 @@ final class DistinctValues implements Accumulator {
   }
 
   @Override
-  public void add(Group group, SpecializedGetters row) {
+  public void add(Group group, SpecializedGetters row, int sign) {
     throw new UnsupportedOperationException("a distinct set takes deltas only");
   }
 
   @Override
-  public int collect(Group group, SpecializedGetters row) {
+  public int collect(Group group, SpecializedGetters row, int sign) {
     if (row.isNullAt(argument)) {
       return 0;
     }
@@ -229,7 +229,7 @@ final class DistinctValues implements Accumulator {
       row = single.getRow();
     }
     for (Accumulator accumulator : fed) {
-      accumulator.add(group, row);
+      accumulator.add(group, row, 1);
     }
   }
 

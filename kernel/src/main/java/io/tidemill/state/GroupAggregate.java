@@ -21,23 +21,28 @@ import scala.Tuple2;
 /**
  * The group aggregate: columns → packed (key, arguments) → {@link Combiner} → packed (key, delta) → shuffle by key →
  * state → packed (key, result) → columns.
+ *
+ * <p>Over input that retracts, rows are counted too: a group is there as long as it has rows. Rows that are taken out of
+ * a group that is not there are no rows of anybody.
  */
 final class GroupAggregate extends KeyedProcessor {
   private final AggregateSpec spec;
   private final StructType arguments;
+  private final Counts counts;
 
   private transient Accumulators accumulators;
   private transient Group group;
   private transient ByteReader delta;
   private transient UnsafeRowWriter result;
 
-  private GroupAggregate(AggregateSpec spec, StructType arguments, Accumulators accumulators) {
+  private GroupAggregate(AggregateSpec spec, StructType arguments, Accumulators accumulators, Counts counts) {
     super(spec.name(), spec.updateBefore(), accumulators.ordered);
     this.spec = spec;
     this.arguments = arguments;
+    this.counts = counts;
   }
 
-  static Dataset<Row> plan(Dataset<Row> input, AggregateSpec spec) {
+  static Dataset<Row> plan(Dataset<Row> input, AggregateSpec spec, Counts counts) {
     StructType schema = input.schema();
     StructType keys = Packing.columns(schema, spec.keys(), spec.name());
     StructType arguments = Packing.columns(schema, argumentNames(spec), spec.name());
@@ -55,7 +60,7 @@ final class GroupAggregate extends KeyedProcessor {
     Dataset<Tuple2<byte[], byte[]>> deltas =
         Packing.pack(input, keys, arguments).mapPartitions(combine(spec, arguments), Packing.PAIRS);
     KeyedProcessor operator =
-        new GroupAggregate(spec, arguments, accumulators).expiring(Expiry.after(spec.ttl()));
+        new GroupAggregate(spec, arguments, accumulators, counts).expiring(Expiry.after(spec.ttl()));
     return Packing.unpack(operator.over(deltas), keys, results(spec));
   }
 
@@ -67,9 +72,7 @@ final class GroupAggregate extends KeyedProcessor {
   private static Set<String> argumentNames(AggregateSpec spec) {
     Set<String> names = new LinkedHashSet<>();
     for (AggregateSpec.Call call : spec.aggregates()) {
-      if (call.argument() != null) {
-        names.add(call.argument());
-      }
+      names.addAll(call.arguments());
       if (call.filter() != null) {
         names.add(call.filter());
       }
@@ -118,6 +121,12 @@ final class GroupAggregate extends KeyedProcessor {
         accumulator.merge(group, delta);
       }
     }
+    if (spec.retracting() && !isThere()) {
+      if (old != null) {
+        changes.delete(key, old);
+      }
+      return false;
+    }
     for (Accumulator accumulator : accumulators.all) {
       accumulator.write(group, after);
     }
@@ -128,6 +137,23 @@ final class GroupAggregate extends KeyedProcessor {
       changes.update(key, old, now);
     }
     return true;
+  }
+
+  /** Whether the group has rows, when the batch is through; if not, it is dropped. */
+  private boolean isThere() {
+    long rows = accumulators.rows(group);
+    long unknown = Math.max(0, -rows);
+    for (Accumulator accumulator : accumulators.all) {
+      if (rows > 0) {
+        unknown = Math.max(unknown, accumulator.settle(group));
+      } else {
+        accumulator.drop(group);
+      }
+    }
+    if (unknown > 0) {
+      counts.add(Counts.UNKNOWN_DELETE, unknown);
+    }
+    return rows > 0;
   }
 
   private byte[] result() {

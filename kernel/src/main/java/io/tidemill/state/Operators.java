@@ -11,19 +11,21 @@ public final class Operators {
   private Operators() {}
 
   /**
-   * {@code GROUP BY} without windows, over append-only input.
+   * {@code GROUP BY} without windows.
    *
    * <pre>
-   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true,
-   *  "aggregates": [{"function": "COUNT|SUM|MIN|MAX|AVG", "argument": "a0" | null, "distinct": false,
+   * {"name": "GroupAggregate of totals", "keys": ["k0"], "updateBefore": true, "retracting": false,
+   *  "aggregates": [{"function": "SUM", "arguments": ["a0"], "settings": [], "distinct": false,
    *                  "filter": "f0" | null, "output": "x0", "type": "bigint"}]}
    * </pre>
    *
+   * Functions are those of {@link Accumulators}. {@code retracting}: the input has rows of all kinds, else all are +I.
    * Out: the keys, the outputs, {@code _kind}. Per key and batch at most one change leaves: +I the first time, -U and
-   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, else nothing.
+   * +U (only +U without {@code updateBefore}) when the result differs from the last one sent, -D when the last row of
+   * the group is gone, else nothing.
    */
-  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson) {
-    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class));
+  public static Dataset<Row> groupAggregate(Dataset<Row> input, String specJson, Counts counts) {
+    return GroupAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class), counts);
   }
 
   /**
@@ -82,5 +84,24 @@ public final class Operators {
    */
   public static Dataset<Row> materialize(Dataset<Row> input, String specJson, Counts counts) {
     return Materialize.plan(input, Spec.parse(specJson, Materialize.MaterializeSpec.class), counts);
+  }
+
+  /**
+   * A regular join of two changelogs.
+   *
+   * <pre>
+   * {"name": "Join of a and b", "kind": "INNER|LEFT|RIGHT|FULL|SEMI|ANTI",
+   *  "left": {"columns": ["c0", "c1"], "keys": ["c0"], "unique": ["c0"] | null}, "right": {…},
+   *  "nullSafe": [false], "condition": "c1 > c3" | null, "updateKey": ["c0"] | null,
+   *  "updateBefore": true, "updates": true, "deletes": true}
+   * </pre>
+   *
+   * The columns of the two sides have different names. {@code unique}: columns that tell the rows of a side apart that
+   * sends updates without the row before. {@code updateKey}: columns of the result; of rows that are equal in them, the
+   * later one replaces the other. Out: the left side's columns, those of the right side unless the join is half of one,
+   * {@code _kind}.
+   */
+  public static Dataset<Row> join(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
+    return Join.plan(left, right, Spec.parse(specJson, Join.JoinSpec.class), counts);
   }
 }

@@ -41,6 +41,7 @@ public final class PackedRow extends Expression implements Serializable {
   static final int HEADER = 8;
   // State keys begin with this hash: neither it nor its seed may ever change.
   private static final long SEED = 7L;
+  private static final int SPREAD = 64;
   private static final VarHandle LONG =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
 
@@ -78,6 +79,11 @@ public final class PackedRow extends Expression implements Serializable {
         row.getBaseObject(), row.getBaseOffset(), bytes, Platform.BYTE_ARRAY_OFFSET + HEADER, length);
     LONG.set(bytes, 0, header);
     return bytes;
+  }
+
+  /** Called by generated code. One of {@link #SPREAD} keys without columns, for rows that belong to no key. */
+  public static byte[] spread(byte[] key) {
+    return setHeader(new byte[HEADER], Long.remainderUnsigned(header(key), SPREAD));
   }
 
   /** Called by generated code. A header alone is the row of NULLs that stands for no row. */
@@ -120,6 +126,11 @@ public final class PackedRow extends Expression implements Serializable {
   static Expression unpacked(Expression bytes, StructType schema, boolean optional) {
     Expression fields = new Literal(schema.size(), DataTypes.IntegerType);
     return invoke("unpack", schema, optional, bytes, fields);
+  }
+
+  /** A key without columns in place of one that has some; equal ones give the same. */
+  static Expression spread(Expression key) {
+    return invoke("spread", DataTypes.BinaryType, false, key);
   }
 
   static Expression unpackedKind(Expression bytes) {

@@ -64,7 +64,8 @@ public final class StateEncodingProperties {
           call("SUM", "d", false, "keep", "double"));
 
   private static AggregateSpec.Call call(String function, String argument, boolean distinct, String filter, String type) {
-    return new AggregateSpec.Call(function, argument, distinct, filter, "x", type);
+    List<String> arguments = argument == null ? List.of() : List.of(argument);
+    return new AggregateSpec.Call(function, arguments, List.of(), distinct, filter, "x", type);
   }
 
   public static void main(String[] args) {
@@ -295,7 +296,8 @@ public final class StateEncodingProperties {
     final Group group;
 
     Side(List<AggregateSpec.Call> calls) {
-      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true, null), ARGUMENTS);
+      AggregateSpec spec = new AggregateSpec("test", List.of(), calls, true, false, null);
+      accumulators = new Accumulators(spec, ARGUMENTS);
       group = accumulators.newGroups(1);
       Pages pages = pagesIn(store);
       accumulators.distinct.forEach(set -> set.keepIn(pages));
@@ -305,7 +307,7 @@ public final class StateEncodingProperties {
       Group collected = accumulators.newGroups(1);
       ByteWriter writer = new ByteWriter(16);
       for (UnsafeRow row : rows) {
-        accumulators.all.forEach(accumulator -> accumulator.collect(collected, row));
+        accumulators.all.forEach(accumulator -> accumulator.collect(collected, row, 1));
       }
       accumulators.all.forEach(accumulator -> accumulator.writeDelta(collected, writer));
       ByteReader delta = new ByteReader().over(writer.toBytes());
