@@ -48,8 +48,10 @@ class World:
     checkpoint: Path
     rows: list[tuple[str, Any]] = field(default_factory=list)
     losses: dict[str, int] = field(default_factory=dict)
+    oddities: dict[str, int] = field(default_factory=dict)
     reports: list[Any] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    python_files: list[Path] = field(default_factory=list)
 
     def create(self, *records: Any, hint: str = "t", partitions: int = 1) -> str:
         name = self.topic(hint)
@@ -101,6 +103,7 @@ class World:
             bounded=True,
             reset_state=reset_state,
             settings=given,
+            python_files=self.python_files,
             output=Collected(self.rows),
         )
         with session:
@@ -109,6 +112,7 @@ class World:
                     continue
                 finish(job)
                 self.losses.update(job.losses())
+                self.oddities.update(job.oddities())
                 self.reports += job.reports()
                 self.notices += job.notices()
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from tidemill import types as t
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, walk
-from tidemill.plan.functions import AGGREGATES, GATHER
+from tidemill.plan.expressions import AggregateCall, Call, describe, walk
+from tidemill.plan.functions import AGGREGATES
 from tidemill.plan.nodes import Node
+from tidemill.plan.rules import can_stand_in_join
 from tidemill.plan.scope import NOT_YET_HINT
 from tidemill.tables import why_not_runnable
 
@@ -21,7 +22,6 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowJoin, lambda n: "window join"),
     (nodes.IntervalJoin, lambda n: "interval join"),
     (nodes.TemporalJoin, lambda n: "temporal join"),
-    (nodes.Join, lambda n: f"{_join_kind(n)} join"),
     (nodes.WindowAggregate, lambda n: "window aggregate"),
     (nodes.GroupWindowAggregate, lambda n: "group window aggregate"),
     (nodes.WindowTableFunction, lambda n: "window table function"),
@@ -41,11 +41,6 @@ def _is_rowtime(node: nodes.Deduplicate, column: int) -> bool:
     return t.time_attribute(node.input.columns[column].type) is t.TimeAttribute.ROWTIME
 
 
-def _join_kind(node: Node) -> str:
-    assert isinstance(node, nodes.Join)
-    return "inner" if node.kind == "INNER" else node.kind.lower()
-
-
 def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
     """One diagnostic for each thing, sources first. `span` is the job's; a sink has a place of its own."""
     missing: list[Diagnostic] = []
@@ -61,13 +56,14 @@ def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
 
 def _of_aggregate(call: AggregateCall, node: Node) -> Iterator[str]:
     """A function of the user's is computed from the rows of its group, which ARRAY_AGG keeps."""
-    if call.implementation is None:
-        if call.function not in AGGREGATES:
-            yield f"aggregate function {call.function}"
-    elif type(node) is not nodes.Aggregate:
+    if call.implementation is not None and type(node) is not nodes.Aggregate:
         yield f"the Python aggregate function {call.function} in a window"
-    elif GATHER not in AGGREGATES:
-        yield f"the Python aggregate function {call.function}"
+    if call.implementation is None and call.function not in (*AGGREGATES, "SINGLE_VALUE"):
+        yield f"aggregate function {call.function}"
+    if call.order_by:
+        yield f"ORDER BY within {call.function}"
+    if call.distinct and call.function == "PERCENTILE":
+        yield "PERCENTILE(DISTINCT …)"
 
 
 def _reasons(node: Node) -> Iterator[str]:
@@ -79,10 +75,6 @@ def _reasons(node: Node) -> Iterator[str]:
         why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-        for call in node.calls:
-            if call.distinct or call.function not in ("COUNT", "SUM", "AVG"):
-                yield f"{call.function} over an updating input"
     if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
         yield "the first row by a rowtime"
     if isinstance(node, nodes.Sort) and node.name == "TemporalSort":
@@ -94,6 +86,11 @@ def _reasons(node: Node) -> Iterator[str]:
         type_ = node.input.columns[node.end_column].type
         if not isinstance(type_, t.INTEGER_TYPES):
             yield f"Top-N whose number of rows is a column of type {type_}"
+    if type(node) is nodes.Join:
+        width = len(node.left.columns)
+        for part in node.residual:
+            if not can_stand_in_join(part, width):
+                yield f"the condition {describe(part)} of a {node.kind} JOIN, which is asked more than once"
     for expr in nodes.expressions(node):
         for part in walk(expr):
             if isinstance(part, AggregateCall):

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, conjunction
 from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
@@ -23,9 +23,11 @@ from tidemill.spark.expressions import column_name, placed, to_sql
 from tidemill.spark.generators import correlate, expand
 from tidemill.spark.operators import (
     Demand,
+    JoinSide,
     Tally,
     deduplicate,
     group_aggregate,
+    join,
     limit,
     materialize,
     normalize,
@@ -117,6 +119,8 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    last: bool = True
+    """Whether no operator that shuffles comes after."""
     _places: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
 
@@ -167,8 +171,7 @@ class Lowering:
                 return expand(below, node, _hidden(below))
             case nodes.Correlate():
                 below = self.lower(node.input)
-                arguments = [self._sql(e) for e in nodes.expressions(node)]
-                return correlate(below, node, arguments, _hidden(below))
+                return correlate(below, node, self._sql, _hidden(below))
             case nodes.Rank():
                 rows = rank(
                     self._below(node.input),
@@ -186,18 +189,20 @@ class Lowering:
                 arriving = self.modes.of(node.input)
                 rows = limit(below, node, arriving, self._demand(node))
                 return self._numbered(rows)
+            case nodes.Join():
+                return self._numbered(self._join(node))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
 
     def _below(self, node: nodes.Node) -> DataFrame:
         """The input of an operator that shuffles: nobody asks for the tasks before it."""
-        return replace(self, numbers_tasks=False).lower(node)
+        return replace(self, numbers_tasks=False, last=False).lower(node)
 
     def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
         ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
-        return Demand(RowKind.UPDATE_BEFORE in self.modes.of(node), ttls, self.tally, node)
+        return Demand(self.modes.of(node), ttls, self.tally, node)
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition as deletes."""
@@ -207,7 +212,7 @@ class Lowering:
 
     def _in_order(self, node: nodes.Node) -> DataFrame:
         """Changes, with what tells those that Kafka has later from those that it has earlier."""
-        return replace(self, numbers_tasks=False, tells_origin=True).lower(node)
+        return replace(self, numbers_tasks=False, last=False, tells_origin=True).lower(node)
 
     def _numbered(self, rows: DataFrame) -> DataFrame:
         if not self.numbers_tasks:
@@ -263,6 +268,11 @@ class Lowering:
                 made = aggregate_sql(call.implementation, len(call.arguments), columns[i])
                 columns[i] = f"{made} AS {columns[i]}"
         return rows.selectExpr(*columns, *_hidden(rows))
+
+    def _join(self, node: nodes.Join) -> DataFrame:
+        left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
+        condition = self._sql(conjunction(node.residual)) if node.residual else None
+        return join(left, right, node, condition, self.last, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr, Input, SortKey
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, SortKey
+from tidemill.plan.nodes import Keys
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 
@@ -61,8 +62,8 @@ class Tally:
 class Demand:
     """What is asked of an operator besides what its node says."""
 
-    update_before: bool
-    """Whether anybody needs the row that an update replaces."""
+    mode: ChangelogMode
+    """What may leave it."""
     ttls: Sequence[int]
     """Milliseconds that the state of each input is kept; 0 is for ever."""
     tally: Tally
@@ -78,9 +79,9 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
         "keys": [column_name(k) for k in node.keys],
         "aggregates": [
             {
-                "function": call.function,
-                "arguments": [_column(a) for a in call.arguments],
-                "distinct": call.distinct,
+                **_function(call),
+                "arguments": [_column(a) for a in call.arguments if isinstance(a, Input)],
+                "settings": [str(a.value) for a in call.arguments if isinstance(a, Literal)],
                 "filter": _column(call.filter),
                 "output": f"a{i}",
                 "type": spark_ddl(call.type),
@@ -89,12 +90,17 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
         ],
         "retracting": not node.input.kinds.insert_only,
     }
-    counts = demand.tally.of(_table(node))
-    result = _operator(frame, "groupAggregate", spec, demand, counts)
+    result = _operator("groupAggregate", [frame], spec, demand, _table(node))
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def _function(call: AggregateCall) -> Mapping[str, Any]:
+    if call.function == "APPROX_COUNT_DISTINCT":
+        return {"function": "COUNT", "distinct": True}
+    return {"function": call.function, "distinct": call.distinct}
 
 
 def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
@@ -107,7 +113,7 @@ def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) 
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
     }
-    return _operator(frame, "normalize", spec, demand, demand.tally.of(_table(node)))
+    return _operator("normalize", [frame], spec, demand, _table(node))
 
 
 def rank(
@@ -129,7 +135,7 @@ def rank(
         "deletesByKey": node.row_key is not None and not told_by_place,
         **_ordered(node, arriving),
     }
-    result = _operator(frame, "rank", spec, demand, demand.tally.of(node.describe()))
+    result = _operator("rank", [frame], spec, demand, node.describe())
     return result.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
 
 
@@ -146,7 +152,7 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
         "deletesByKey": False,
         **_ordered(node, arriving),
     }
-    rows = _operator(frame, "rank", spec, demand, demand.tally.of(node.describe()))
+    rows = _operator("rank", [frame], spec, demand, node.describe())
     return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
 
 
@@ -161,7 +167,7 @@ def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> Da
         "rowtime": clock is t.TimeAttribute.ROWTIME,
         "last": node.last,
     }
-    rows = _operator(frame, "deduplicate", spec, demand)
+    rows = _operator("deduplicate", [frame], spec, demand)
     return rows if node.last else rows.drop(KIND_COLUMN)
 
 
@@ -181,7 +187,7 @@ def materialize(
         "onConflict": sink.on_conflict or "DEDUPLICATE",
         "insertOnly": arriving.insert_only,
     }
-    return _operator(frame, "materialize", spec, demand, demand.tally.of(name))
+    return _operator("materialize", [frame], spec, demand, name)
 
 
 def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str, Any]:
@@ -212,18 +218,92 @@ def _sort_column(key: SortKey) -> dict[str, Any]:
     }
 
 
-def _operator(
-    frame: DataFrame, method: str, spec: Mapping[str, Any], demand: Demand, *more: Any
+@dataclass(frozen=True)
+class JoinSide:
+    """One side of a join: its rows as columns c0…, and the kinds in which they come."""
+
+    frame: DataFrame
+    mode: ChangelogMode
+
+
+def join(
+    left: JoinSide,
+    right: JoinSide,
+    node: nodes.Join,
+    condition: str | None,
+    last: bool,
+    demand: Demand,
 ) -> DataFrame:
-    spark = frame.sparkSession
+    """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
+    equalities, over c0… of both sides. `last`: no operator comes after."""
+    width = len(node.left.columns)
+    moved = [
+        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
+    ]
+    kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
+    shifted = right.frame.selectExpr(*moved, *kind)
+    spec = {
+        "name": f"Join of {_table(node.left)} and {_table(node.right)}",
+        "kind": node.kind,
+        "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
+        "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
+        "nullSafe": [_is_null_safe(part) for part in node.equalities],
+        "condition": condition,
+        "updateKey": _update_key(node.upsert_keys, last),
+        "updates": RowKind.UPDATE_AFTER in demand.mode,
+        "deletes": RowKind.DELETE in demand.mode,
+    }
+    result = _operator("join", [left.frame, shifted], spec, demand, str(spec["name"]))
+    return result.drop(KIND_COLUMN) if demand.mode.insert_only else result
+
+
+def _side(
+    mode: ChangelogMode, node: nodes.Node, keys: Sequence[int], shift: int
+) -> Mapping[str, Any]:
+    def names(columns: Iterable[int]) -> list[str]:
+        return [column_name(shift + c) for c in columns]
+
+    unique = None
+    if RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode:
+        unique = names(_least(nodes.containing(node.upsert_keys, keys)))
+    return {"columns": names(range(len(node.columns))), "keys": names(keys), "unique": unique}
+
+
+def _is_null_safe(equality: Expr) -> bool:
+    return isinstance(equality, Call) and equality.function == "IS NOT DISTINCT FROM"
+
+
+def _least(keys: Keys) -> list[int]:
+    return min((sorted(k) for k in keys), key=lambda k: (len(k), k))
+
+
+def _update_key(keys: Keys, last: bool) -> list[str] | None:
+    """What makes two rows of a result the same one. An operator that comes after may know rows by any of their keys;
+    a sink knows them by one, and is better off with few columns, of which none turns NULL."""
+    if not keys:
+        return None
+    columns = _least(keys) if last else sorted(frozenset().union(*keys))
+    return [column_name(c) for c in columns]
+
+
+def _operator(
+    method: str,
+    frames: Sequence[DataFrame],
+    spec: Mapping[str, Any],
+    demand: Demand,
+    counted: str | None = None,
+) -> DataFrame:
+    """`counted`: the name under which it counts what should not be, if it does."""
+    spark = frames[0].sparkSession
     operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
-    told = {**spec, "updateBefore": demand.update_before, "ttl": demand.ttls}
+    told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
     demand.tally.made[id(demand.node)] = {
         "operator": method,
         "spec": told,
-        "inputs": [frame.schema.json()],
+        "inputs": [frame.schema.json() for frame in frames],
     }
-    return DataFrame(operator(frame._jdf, json.dumps(told), *more), spark)
+    counts = () if counted is None else (demand.tally.of(counted),)
+    return DataFrame(operator(*(f._jdf for f in frames), json.dumps(told), *counts), spark)
 
 
 def _table(node: nodes.Node) -> str:

@@ -85,4 +85,23 @@ public final class Operators {
   public static Dataset<Row> materialize(Dataset<Row> input, String specJson, Counts counts) {
     return Materialize.plan(input, Spec.parse(specJson, Materialize.MaterializeSpec.class), counts);
   }
+
+  /**
+   * A regular join of two changelogs.
+   *
+   * <pre>
+   * {"name": "Join of a and b", "kind": "INNER|LEFT|RIGHT|FULL|SEMI|ANTI",
+   *  "left": {"columns": ["c0", "c1"], "keys": ["c0"], "unique": ["c0"] | null}, "right": {…},
+   *  "nullSafe": [false], "condition": "c1 > c3" | null, "updateKey": ["c0"] | null,
+   *  "updateBefore": true, "updates": true, "deletes": true}
+   * </pre>
+   *
+   * The columns of the two sides have different names. {@code unique}: columns that tell the rows of a side apart that
+   * sends updates without the row before. {@code updateKey}: columns of the result; of rows that are equal in them, the
+   * later one replaces the other. Out: the left side's columns, those of the right side unless the join is half of one,
+   * {@code _kind}.
+   */
+  public static Dataset<Row> join(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
+    return Join.plan(left, right, Spec.parse(specJson, Join.JoinSpec.class), counts);
+  }
 }
