@@ -95,6 +95,35 @@ def binaries(bootstrap: str, topic: str, rows: int) -> None:
     _fill(bootstrap, topic, documents())
 
 
+def upserts(bootstrap: str, topic: str, rows: int) -> None:
+    """Upserts of a million keys in documents of about 100 bytes, one in five a delete: id; region, amount, note."""
+    _produce(bootstrap, topic, _upserts(random.Random(42), rows, 1_000_000))
+
+
+def left(bootstrap: str, topic: str, rows: int) -> None:
+    """Half of the rows: upserts of 500,000 keys, one in ten a delete."""
+    _produce(bootstrap, topic, _upserts(random.Random(1), rows // 2, 500_000, 0.1))
+
+
+def right(bootstrap: str, topic: str, rows: int) -> None:
+    """The other half, of the same keys."""
+    _produce(bootstrap, topic, _upserts(random.Random(2), rows - rows // 2, 500_000, 0.1))
+
+
+def _upserts(
+    dice: random.Random, rows: int, keys: int, deletes: float = 0.2
+) -> Iterator[tuple[int, bytes, bytes | None]]:
+    for i in range(rows):
+        key = dice.randrange(keys)
+        value = b'{"id":%d,"region":"region-%03d","amount":%d,"note":"%032x"}' % (
+            key,
+            dice.randrange(1000),
+            i % 997,
+            i,
+        )
+        yield key, b'{"id":%d}' % key, None if dice.random() < deletes else value
+
+
 def _order(dice: random.Random, i: int) -> bytes:
     return (
         b'{"user_id":%d,"item":"item-%06d","amount":%d.%02d,"region":"region-%02d","n":%d,"note":"%032x"}'
@@ -103,6 +132,13 @@ def _order(dice: random.Random, i: int) -> bytes:
 
 
 def _fill(bootstrap: str, topic: str, documents: Iterable[bytes]) -> None:
+    _produce(bootstrap, topic, ((i, None, document) for i, document in enumerate(documents)))
+
+
+def _produce(
+    bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None]]
+) -> None:
+    """Records go to the partitions that their numbers say."""
     topics.create(bootstrap, topic, PARTITIONS, {})
     producer = Producer(
         {
@@ -112,10 +148,10 @@ def _fill(bootstrap: str, topic: str, documents: Iterable[bytes]) -> None:
             "queue.buffering.max.messages": 500_000,
         }
     )
-    for i, document in enumerate(documents):
+    for i, (number, key, value) in enumerate(records):
         while True:
             try:
-                producer.produce(topic, document, partition=i % PARTITIONS)
+                producer.produce(topic, value, key, partition=number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -130,4 +166,7 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "changes": changes,
     "lines": lines,
     "binaries": binaries,
+    "upserts": upserts,
+    "left": left,
+    "right": right,
 }

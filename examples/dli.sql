@@ -1,9 +1,10 @@
 -- A script of DLI, as its upsert-kafka manual has it: the newest state of every order. DLI quotes options as it likes.
+-- It reads what comes after its start, so that records are written when it says that it is ready, from another window.
 --
 --     tidemill broker start --detach
---     echo '{"order_id": "202103251202020001", "order_channel": "miniAppShop", "pay_amount": "60.00"}' \
---       | tidemill topic write orders
 --     tidemill run --local examples/dli.sql
+--     tidemill topic write orders examples/topics/dli/orders.jsonl
+--     tidemill topic read orders_by_id
 CREATE TABLE orders (
   order_id STRING,
   order_channel STRING,

@@ -1,8 +1,10 @@
 -- A script of Oceanus, as its upsert-kafka manual has it: the newest name of every id. Oceanus writes Flink's SQL.
+-- It reads what comes after its start, so that records are written when it says that it is ready, from another window.
 --
 --     tidemill broker start --detach
---     echo '{"id": 1, "name": "李雷"}' | tidemill topic write Data-Input
 --     tidemill run --local examples/oceanus.sql
+--     tidemill topic write Data-Input examples/topics/oceanus/Data-Input.jsonl
+--     tidemill topic read Data-Output
 CREATE TABLE `kafka_json_source_table` (
   `id` INT,
   `name` STRING

@@ -2,8 +2,7 @@
 -- manual, with json for both formats and the watermark on view_time (the manual's `viewtime` is a slip).
 --
 --     tidemill broker start --detach
---     echo '{"user_id": 1, "page_id": 7, "view_time": "2026-01-05 10:00:00", "user_region": "Oslo"}' \
---       | tidemill topic write pageviews
+--     tidemill topic write pageviews examples/topics/pageviews/pageviews.jsonl
 --     tidemill run --local --bounded examples/pageviews.sql
 --     tidemill topic read pageviews_by_region
 CREATE TABLE pageviews_per_region (

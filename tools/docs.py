@@ -427,6 +427,7 @@ _KERNEL = {
     "FENCED": "another job has taken over the transactional ids of an exactly-once table",
     "TRANSACTION_TOO_LONG": "a transaction of an exactly-once table was open for longer than the broker allows",
     "OLD_CHECKPOINT": "an exactly-once table holds batches that the checkpoint does not know of",
+    "CONFLICT": "several rows have one primary key (ON CONFLICT DO ERROR)",
     "ACCESS_DENIED": "the broker refused: authentication or rights",
     "CLIENT_PROPERTY": "the Kafka client does not accept one of 'properties.*'",
 }

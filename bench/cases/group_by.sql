@@ -1,4 +1,5 @@
 -- COUNT and SUM per user, 200,000 users, into nothing.
+-- state
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

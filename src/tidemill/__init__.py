@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.errors import Diagnostic, JobError, ScriptError, TidemillError, UsageError
 
 if TYPE_CHECKING:
-    from tidemill.functions import udf, udtf
+    from tidemill.functions import udaf, udf, udtf
     from tidemill.session import Session
 
 __version__ = "0.1.0"
@@ -21,6 +21,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "jars",
+    "udaf",
     "udf",
     "udtf",
 ]
@@ -39,7 +40,7 @@ def __getattr__(name: str) -> Any:
         from tidemill.session import Session
 
         return Session
-    if name in ("udf", "udtf"):
+    if name in ("udaf", "udf", "udtf"):
         from tidemill import functions
 
         return getattr(functions, name)

@@ -6,6 +6,11 @@ from enum import IntEnum
 
 KIND_COLUMN = "_kind"
 """The hidden column that carries a row's kind from scan to sink, as a TINYINT."""
+ORIGIN_COLUMN = "_origin"
+"""The hidden column that tells the partition that a row came from, by a number that stays the same: an INT."""
+ORDER_COLUMN = "_order"
+"""The hidden column that tells a row's place in its partition, the offset of its record: a BIGINT. Rows of one record
+have the same, and leave their scan one after the other."""
 
 
 class RowKind(IntEnum):
@@ -18,6 +23,9 @@ class RowKind(IntEnum):
     def symbol(self) -> str:
         return _SYMBOLS[self]
 
+
+TAKES_BACK = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+"""The kinds of a row that goes."""
 
 _SYMBOLS = ("+I", "-U", "+U", "-D")
 _NAMES = ("I", "UB", "UA", "D")

@@ -8,6 +8,9 @@
 
     CREATE FUNCTION total AS 'prices.total' LANGUAGE PYTHON;
 
+A scalar function gives a value for a row, a table function (`udtf`, or a generator) rows for a row, an aggregate
+function (`udaf`, or a class with `accumulate`) a value for the rows of a group.
+
 In: `module.function` and the directories to look in. Out: a `PythonFunction` whose types are SQL's.
 Law: whatever is wrong with the user's module is a `FunctionProblem`, a sentence and a hint; `sys.path` is left as it
 was, and modules of the user's are known by name, so that they can travel to the workers.
@@ -15,6 +18,7 @@ was, and modules of the user's are known by name, so that they can travel to the
 
 from __future__ import annotations
 
+import collections.abc
 import importlib
 import inspect
 import sys
@@ -23,7 +27,7 @@ import types as python_types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from importlib.machinery import PathFinder
@@ -35,6 +39,7 @@ from tidemill.errors import Source, TidemillError, did_you_mean
 from tidemill.sql import ast, parse_expression
 
 SCALAR, TABLE, AGGREGATE = "scalar", "table", "aggregate"
+"""What a function is, and where it stands: in an expression, in LATERAL TABLE(…), beside GROUP BY."""
 GENERAL, ARROW = "general", "arrow"
 
 
@@ -64,10 +69,19 @@ class PythonFunction:
     deterministic: bool = True
     kind: str = SCALAR
     style: str = GENERAL
-    """general: called once a row; arrow: called once a batch, with Arrow arrays."""
+    """general: called once a row; arrow: called with Arrow arrays, once a batch, of an aggregate once a group."""
     call: Callable[..., Any] = field(default=lambda: None, compare=False, repr=False)
     modules: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The user's own modules, which workers do not have."""
+
+    @property
+    def value(self) -> t.SqlType:
+        """What a call gives: of a table function, an array of rows whose fields are known by place."""
+        if self.kind != TABLE:
+            return self.result
+        assert isinstance(self.result, t.RowType)
+        fields = tuple(t.Field(f"f{i}", f.type) for i, f in enumerate(self.result.fields))
+        return t.ArrayType(element=t.RowType(fields=fields))
 
     @property
     def signature(self) -> str:
@@ -90,7 +104,7 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class MarkedFunction:
-    """What `@udf` makes of a function; it can still be called."""
+    """What `@udf`, `@udtf` and `@udaf` make of a function; it can still be called."""
 
     function: Any
     result_type: Any
@@ -116,15 +130,7 @@ def udf(
     `func_type="arrow"`: the function takes and gives Arrow arrays, a batch at a time. `name` is not used: a function
     is called in SQL as CREATE FUNCTION says.
     """
-    if func_type not in (GENERAL, ARROW):
-        raise ValueError(f"func_type must be '{GENERAL}' or '{ARROW}', not '{func_type}'")
-
-    def mark(function: Any) -> MarkedFunction:
-        certain = getattr(_instance(function), "is_deterministic", None)
-        fixed = deterministic if deterministic is not None else not certain or bool(certain())
-        return MarkedFunction(_instance(function), result_type, input_types, fixed, func_type)
-
-    return mark if f is None else mark(f)
+    return _marker(f, result_type, input_types, deterministic, func_type, SCALAR)
 
 
 def udtf(
@@ -134,20 +140,46 @@ def udtf(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Mark a table function, as PyFlink's `udtf` does: it gives several rows for one."""
+    """Mark a table function, as PyFlink's `udtf` does: it gives several rows for one. `result_types` are those of its
+    columns, or one ROW that names them."""
+    return _marker(f, result_types, input_types, deterministic, GENERAL, TABLE)
+
+
+def udaf(
+    f: Any = None,
+    input_types: Any = None,
+    result_type: Any = None,
+    accumulator_type: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = GENERAL,
+) -> Any:
+    """Mark an aggregate function, as PyFlink's `udaf` does: a class with `create_accumulator`, `accumulate` and
+    `get_value`; with `func_type="arrow"` a function that takes a group's values as Arrow arrays and gives one value.
+
+    `accumulator_type` is not used: what is kept of a group are its rows, not an accumulator.
+    """
+    return _marker(f, result_type, input_types, deterministic, func_type, AGGREGATE)
+
+
+def _marker(
+    f: Any, result: Any, inputs: Any, deterministic: bool | None, func_type: str, kind: str
+) -> Any:
+    if func_type not in (GENERAL, ARROW):
+        raise ValueError(f"func_type must be '{GENERAL}' or '{ARROW}', not '{func_type}'")
 
     def mark(function: Any) -> MarkedFunction:
-        given = result_types if isinstance(result_types, (list, tuple)) else [result_types]
-        return MarkedFunction(
-            _instance(function),
-            list(given),
-            input_types,
-            deterministic is not False,
-            GENERAL,
-            TABLE,
-        )
+        made = _instance(function)
+        fixed = _is_deterministic(made) if deterministic is None else deterministic
+        return MarkedFunction(made, result, inputs, fixed, func_type, kind)
 
     return mark if f is None else mark(f)
+
+
+def _is_deterministic(function: Any) -> bool:
+    """What an object says of itself, as in PyFlink; others are."""
+    certain = getattr(function, "is_deterministic", None)
+    return certain is None or bool(certain())
 
 
 def _instance(function: Any) -> Any:
@@ -196,6 +228,7 @@ _PYFLINK_TIMES: dict[str, type[Any]] = {
     "TimestampType": t.TimestampType,
     "LocalZonedTimestampType": t.TimestampLtzType,
 }
+_ITERATED = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
 _KINDS = (("_accumulator_type", AGGREGATE), ("_result_types", TABLE), ("_result_type", SCALAR))
 
 
@@ -272,16 +305,17 @@ def _type_of_pyflink(given: Any, name: str) -> t.SqlType:
 
 
 def describe_function(name: str, implementation: str, found: Any) -> PythonFunction:
-    """Types of what a module holds under a name: a function, a class or object with `eval`, or a marked one."""
+    """Types of what a module holds under a name: a function, a class or object with `eval` or `accumulate`, or a marked
+    one."""
     marked = _as_marked(found)
-    call = _callable(marked.function)
-    if not callable(call):
-        raise FunctionProblem(
-            f"'{implementation}' is no function, but of type {type(found).__name__}",
-            "name a function, or a class with a method 'eval'",
-        )
+    call = _called(marked, found, implementation)
     hints = _type_hints(call)
+    rows = _rows_of_hint(hints.get("return"))
+    if marked == replace(marked, kind=SCALAR, result_type=None, func_type=GENERAL) and rows:
+        marked = replace(marked, kind=TABLE)
     parameters = _positional(call, implementation)
+    if marked.kind == AGGREGATE and marked.func_type == GENERAL:
+        parameters = parameters[1:]  # the accumulator
     repeated = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
     required = sum(
         p.default is inspect.Parameter.empty and p.kind is not inspect.Parameter.VAR_POSITIONAL
@@ -300,20 +334,11 @@ def describe_function(name: str, implementation: str, found: Any) -> PythonFunct
         types = [None for _ in parameters]
     else:
         types = [type_of_hint(hints.get(p.name, inspect.Parameter.empty)) for p in parameters]
-    result = marked.result_type
-    if result is None and marked.func_type == GENERAL:
-        result = hints.get("return")
-        result = None if result is type(None) else result
-    if result is None:
-        raise FunctionProblem(
-            f"the result type of '{implementation}' is not known",
-            "say it: @udf(result_type='BIGINT'), or a type hint: def f(x: int) -> int",
-        )
     return PythonFunction(
         name,
         implementation,
         tuple(types),
-        _row_of(result) if marked.kind == TABLE else type_of(result),
+        _result_of(marked, hints, rows, implementation),
         required,
         repeated,
         marked.deterministic,
@@ -323,6 +348,65 @@ def describe_function(name: str, implementation: str, found: Any) -> PythonFunct
     )
 
 
+_ACCUMULATING = ("create_accumulator", "accumulate", "get_value")
+
+
+def _called(marked: MarkedFunction, found: Any, implementation: str) -> Callable[..., Any]:
+    """What is called for each row: of an aggregate, `accumulate`."""
+    if marked.kind == AGGREGATE and marked.func_type == GENERAL:
+        for method in _ACCUMULATING:
+            if not callable(getattr(marked.function, method, None)):
+                raise FunctionProblem(
+                    f"the aggregate function '{implementation}' has no method '{method}'",
+                    f"it is a class with {', '.join(_ACCUMULATING)}; a function over Arrow arrays is marked with"
+                    f" @udaf(func_type='{ARROW}', result_type='BIGINT')",
+                )
+        return marked.function.accumulate  # type: ignore[no-any-return]
+    call = _callable(marked.function)
+    if not callable(call):
+        raise FunctionProblem(
+            f"'{implementation}' is no function, but of type {type(found).__name__}",
+            "name a function, or a class with a method 'eval'",
+        )
+    return call
+
+
+def _rows_of_hint(hint: Any) -> list[Any] | None:
+    """The columns of `Iterator[tuple[str, int]]`, the result of a generator; None for other hints."""
+    if typing.get_origin(hint) not in _ITERATED:
+        return None
+    row = typing.get_args(hint)[0]
+    return list(typing.get_args(row)) if typing.get_origin(row) is tuple else [row]
+
+
+def _result_of(
+    marked: MarkedFunction, hints: dict[str, Any], rows: list[Any] | None, implementation: str
+) -> t.SqlType:
+    """The type of a value; of a table function, its row."""
+    result = marked.result_type
+    if marked.kind == TABLE:
+        given = rows if result is None else result
+        return _row_of(given if isinstance(given, (list, tuple)) else [given])
+    if result is None and marked.kind == AGGREGATE and marked.func_type == GENERAL:
+        asked = getattr(marked.function, "get_result_type", None)
+        result = asked() if asked else _type_hints(marked.function.get_value).get("return")
+    elif result is None and marked.func_type == GENERAL:
+        result = hints.get("return")
+    if result is None or result is type(None):
+        if inspect.isgeneratorfunction(_callable(marked.function)):
+            return _row_of([None])
+        mark, hint = (
+            ("@udaf", "def get_value(self, accumulator) -> int")
+            if marked.kind == AGGREGATE
+            else ("@udf", "def f(x: int) -> int")
+        )
+        raise FunctionProblem(
+            f"the result type of '{implementation}' is not known",
+            f"say it: {mark}(result_type='BIGINT'), or a type hint: {hint}",
+        )
+    return type_of(result)
+
+
 def _as_marked(found: Any) -> MarkedFunction:
     if isinstance(found, MarkedFunction):
         return found
@@ -330,9 +414,9 @@ def _as_marked(found: Any) -> MarkedFunction:
         for attribute, kind in _KINDS:
             if hasattr(found, attribute) and hasattr(found, "_func"):
                 return _pyflink_marked(found, attribute, kind)
-    instance = _instance(found)
-    certain = getattr(instance, "is_deterministic", None)
-    return MarkedFunction(instance, None, None, not certain or bool(certain()), GENERAL)
+    made = _instance(found)
+    kind = AGGREGATE if hasattr(made, "accumulate") else SCALAR
+    return MarkedFunction(made, None, None, _is_deterministic(made), GENERAL, kind)
 
 
 def _pyflink_marked(found: Any, attribute: str, kind: str) -> MarkedFunction:
@@ -357,7 +441,7 @@ def _row_of(result_types: Sequence[Any]) -> t.RowType:
     if list(result_types) == [None]:
         raise FunctionProblem(
             "the result types of a table function are not known",
-            "say them: @udtf(result_types=['STRING', 'INT'])",
+            "say them: @udtf(result_types=['STRING', 'INT']), or a type hint: def f(x) -> Iterator[tuple[str, int]]",
         )
     found = [type_of(r) for r in result_types]
     if len(found) == 1 and isinstance(found[0], t.RowType):
@@ -539,4 +623,12 @@ def _own_modules(paths: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-__all__ = ["FunctionProblem", "MarkedFunction", "PythonFunction", "load_function", "udf", "udtf"]
+__all__ = [
+    "FunctionProblem",
+    "MarkedFunction",
+    "PythonFunction",
+    "load_function",
+    "udaf",
+    "udf",
+    "udtf",
+]

@@ -55,11 +55,12 @@ def test_variables_fill_and_missing_ones_are_told(tidemill: Command) -> None:
     assert "^" in done.stderr()
 
 
-JOIN = """CREATE TABLE s (id BIGINT) WITH (
+JOIN = """CREATE TABLE s (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH (
   'connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'csv');
 CREATE TABLE t (id BIGINT) WITH ('connector' = 'blackhole');
-INSERT INTO t SELECT a.id FROM s AS a JOIN s AS b ON a.id = b.id;
+INSERT INTO t SELECT a.id FROM s AS a JOIN s AS b ON a.id = b.id
+  AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE;
 """
 
 
@@ -67,7 +68,7 @@ def test_what_plans_and_cannot_be_run_is_marked_at_its_place(tidemill: Command) 
     script = tidemill.script(JOIN)
     done = tidemill("check", script)
     assert done.wait() == 1
-    marked = "job.sql:5:13: {} PLAN-020: not yet runnable: inner join"
+    marked = "job.sql:5:13: {} PLAN-020: not yet runnable: interval join"
     assert marked.format("error") in done.stderr()
     assert done.stdout() == ""
     planned = tidemill("check", "--plan-only", script)
@@ -79,7 +80,7 @@ def test_what_plans_and_cannot_be_run_is_marked_at_its_place(tidemill: Command) 
 def test_run_agrees_with_check_and_starts_nothing(tidemill: Command) -> None:
     done = tidemill("run", tidemill.script(JOIN))
     assert done.wait(20) == 1
-    assert "error PLAN-020: not yet runnable: inner join" in done.stderr()
+    assert "error PLAN-020: not yet runnable: interval join" in done.stderr()
     assert "Spark" not in done.stderr()
 
 

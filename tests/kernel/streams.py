@@ -41,7 +41,7 @@ class Run:
     """A running query whose changes are taken batch by batch; `restart` goes on from the checkpoint."""
 
     def __init__(self, frame: Any, checkpoint: Path) -> None:
-        self._frame = frame
+        self.frame = frame
         self._checkpoint = checkpoint
         self._rows: list[tuple[int, Any]] = []
         self.fail_once: Callable[[int], bool] | None = None
@@ -58,7 +58,7 @@ class Run:
     def restart(self) -> None:
         if self.query is not None:
             self.query.stop()
-        writer = self._frame.writeStream.foreachBatch(self._collect)
+        writer = self.frame.writeStream.foreachBatch(self._collect)
         self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
     def take(self) -> list[tuple[Any, ...]]:

@@ -438,7 +438,7 @@ def test_scalar_subquery_of_several_rows_stops_the_job(
     stream.add([change("-U", "a", 2), change("+U", "a", None)])
     assert job.take() == [("-U", 2), ("+U", None)]
     stream.add([change("+I", "a", None)])
-    with pytest.raises(Exception, match=r"RUN-025.*has more than one row"):
+    with pytest.raises(Exception, match=r"RUN-026.*has more than one row"):
         job.take()
 
 
@@ -455,7 +455,7 @@ def test_json_object_has_its_members_by_name(spark: Any, run: Callable[[Any], Ru
     stream.add([change("+U", "b", 3), change("-U", "b", 1), change("-D", "c", None)])
     assert job.take()[1] == ("+U", '{"a\\"":2,"b":3}', '{"a\\"":2,"b":3}')
     stream.add([change("+I", "b", 3)])
-    with pytest.raises(Exception, match=r"RUN-026.*key 'b' is there twice"):
+    with pytest.raises(Exception, match=r"RUN-027.*key 'b' is there twice"):
         job.take()
 
 

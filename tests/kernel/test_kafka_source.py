@@ -23,7 +23,7 @@ from kernel_jobs import Job, JobFailed, Topic, finish
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
+ALL = ["key", "value", "topic", "partition", "origin", "offset", "timestamp", "timestamp_type"]
 ALL += ["leader_epoch", "headers", "header_list"]
 
 Make = Callable[..., Topic]
@@ -79,6 +79,7 @@ def test_a_record_has_all_its_columns(
         "binary",
         "binary",
         "string",
+        "int",
         "int",
         "bigint",
         "timestamp",

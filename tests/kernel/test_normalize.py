@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ Table = dict[int, tuple[Any, ...]]
 
 
 def normalize(
-    frame: Any, update_before: bool = True, ordered: bool = True, keep_equal: bool = False
+    frame: Any, update_before: bool = True, ordered: bool = True, ttl: int | None = None
 ) -> tuple[Any, Any]:
     from pyspark.sql import DataFrame
 
@@ -31,7 +32,7 @@ def normalize(
         "origin": "_origin" if ordered else None,
         "order": "_order" if ordered else None,
         "updateBefore": update_before,
-        "keepEqual": keep_equal,
+        "ttl": None if ttl is None else [ttl],
     }
     state = session._jvm.io.tidemill.state
     counts = state.Counts.of(session._jsparkSession)
@@ -119,7 +120,7 @@ def test_random_upserts_give_the_table_in_every_batch(
 ) -> None:
     pick = random.Random(f"{update_before} {keep_equal}")
     stream = Stream(spark, COLUMNS | HIDDEN, 3)
-    frame, counts = normalize(stream.frame, update_before, keep_equal=keep_equal)
+    frame, counts = normalize(stream.frame, update_before, ttl=3_600_000 if keep_equal else None)
     job = run(frame)
     table: Table = {}
     offsets = [0, 0, 0]
@@ -180,3 +181,38 @@ def test_without_origins_rows_are_in_the_order_of_their_task(spark: Any, run: ST
     job = run(frame)
     stream.add([upsert(k, f"{k} {i}", 0) for i in range(50) for k in range(4)])
     assert sorted(job.take()) == [("+I", k, f"{k} 49", None) for k in range(4)]
+
+
+def test_state_is_forgotten_the_store_shrinks_and_no_empty_batch_runs(
+    spark: Any, run: START
+) -> None:
+    stream = Stream(spark, COLUMNS | HIDDEN, 1)
+    frame, _ = normalize(stream.frame, ttl=3000)
+    job = run(frame)
+    stream.add([upsert(k, "old", k) for k in range(1000)])
+    assert len(job.take()) == 1000
+    stream.add([upsert(0, "old", 1000)])
+    assert job.take() == [("-U", 0, "old", None), ("+U", 0, "old", None)], "equal rows go on"
+    progress = job.query.lastProgress
+    assert progress.stateOperators[0].numRowsTotal == 1000
+    time.sleep(3.5)
+    assert job.query.lastProgress.batchId == progress.batchId
+    stream.add([upsert(0, "new", 1001), upsert(1, None, 1002, kind="-D")])
+    assert job.take() == [("+I", 0, "new", None)], "what is forgotten is not taken back"
+    assert job.query.lastProgress.stateOperators[0].numRowsTotal == 1
+
+
+def test_a_job_may_be_given_a_time_to_live_later(spark: Any, run: START) -> None:
+    stream = Stream(spark, COLUMNS | HIDDEN, 1)
+    job = run(normalize(stream.frame)[0])
+    stream.add([upsert(1, "a", 1)])
+    job.take()
+    job.query.stop()
+    job.frame = normalize(stream.frame, ttl=3_600_000)[0]
+    job.restart()
+    stream.add([upsert(1, "b", 2)])
+    assert job.take() == [("-U", 1, "a", None), ("+U", 1, "b", None)]
+    job.frame = normalize(stream.frame)[0]
+    job.restart()
+    stream.add([upsert(1, "c", 3)])
+    assert job.take() == [("-U", 1, "b", None), ("+U", 1, "c", None)]

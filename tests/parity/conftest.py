@@ -25,7 +25,9 @@ def replays(
     chosen = [
         item.callspec.params
         for item in request.session.items
-        if isinstance(item, pytest.Function) and item.get_closest_marker("replay")
+        if isinstance(item, pytest.Function)
+        and item.get_closest_marker("replay")
+        and not item.get_closest_marker("skip")
     ]
     cases = [(params["case"], params["way"]) for params in chosen if "way" in params]
     sheets: dict[str, Callable[[], dict[str, str]]] = {

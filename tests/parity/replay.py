@@ -29,6 +29,7 @@ from case import (
     Record,
     Result,
     Row,
+    fill,
     format_offsets,
     format_record,
     is_append_only,
@@ -38,8 +39,10 @@ from case import (
 
 from tidemill import Session
 from tidemill.changelog import RowKind
-from tidemill.errors import TidemillError
+from tidemill.errors import Source, TidemillError
+from tidemill.plan.environment import Environment, compile_script, require_runnable
 from tidemill.spark.runner import ends_by_itself
+from tidemill.sql import parse_script
 from tidemill.types import Field
 
 
@@ -75,6 +78,18 @@ class _Rows:
 
 
 # --- running ------------------------------------------------------------------------------------
+
+
+def missing(case: Case) -> str | None:
+    """What a case needs that cannot be executed yet: it is planned, not run, until there is nothing left to name."""
+    names = {each.name: each.name for each in (*case.topics, *case.groups)}
+    script = fill(case.script, {**names, "BOOTSTRAP": "b:9092", "REGISTRY": "http://r:8081"})
+    try:
+        require_runnable(compile_script(parse_script(Source("case.sql", script)), Environment()))
+    except TidemillError as error:
+        found = error.diagnostics[0]
+        return found.message if found.code == "PLAN-020" else None
+    return None
 
 
 def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: str) -> Ours:

@@ -40,6 +40,9 @@ CREATE TABLE prices (
 ) WITH (
   'connector' = 'upsert-kafka', 'topic' = 'prices', 'properties.bootstrap.servers' = 'b:9092',
   'key.format' = 'json', 'value.format' = 'json');
+CREATE TABLE must (page STRING, price INT NOT NULL, PRIMARY KEY (page) NOT ENFORCED) WITH (
+  'connector' = 'upsert-kafka', 'topic' = 'must', 'properties.bootstrap.servers' = 'b:9092',
+  'key.format' = 'json', 'value.format' = 'json');
 CREATE TABLE printed (id BIGINT) WITH ('connector' = 'print');
 CREATE TABLE gen (id BIGINT) WITH ('connector' = 'datagen');
 """

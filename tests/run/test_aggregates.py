@@ -175,5 +175,5 @@ def test_key_that_is_twice_in_a_json_object_stops_the_job(world: World) -> None:
             people(world, added(ANN), added(BOB))
             + "SELECT JSON_OBJECTAGG(KEY city VALUE age) AS o FROM people"
         )
-    assert raised.value.diagnostics[0].code == "RUN-026"
+    assert raised.value.diagnostics[0].code == "RUN-027"
     assert "'Ulm'" in raised.value.diagnostics[0].message

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.changelog import KIND_COLUMN
 from tidemill.formats.arrow import arrow_type
 from tidemill.plan.nodes import Enforcement
 from tidemill.spark.constraints import Constraints
@@ -291,3 +292,29 @@ def test_columns_are_judged_as_their_values_would_be(
     found, lost = enforce(type_, column, how, drops=drops)
     assert found == expected
     assert sum(lost.values()) == len(column) - len(whole)
+
+
+def changes(*rows: tuple[int | None, str | None, int]) -> pa.RecordBatch:
+    ids, names, kinds = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(ids, pa.int32()), pa.array(names, pa.string()), pa.array(kinds, pa.int8())],
+        names=["c0", "c1", KIND_COLUMN],
+    )
+
+
+def test_of_a_row_that_goes_only_the_key_is_looked_at() -> None:
+    columns = (("c0", Field("id", INT.not_null)), ("c1", Field("name", STRING.not_null)))
+    lost: Counter[str] = Counter()
+
+    def count(name: str, number: int) -> None:
+        lost[name] += number
+
+    by_key = Constraints("t", columns, Enforcement(), count, frozenset({"id"}))
+    gone = changes((1, None, 3), (2, "b", 2), (3, None, 1))
+    assert by_key.enforce(gone) is gone
+    assert not lost
+    rows = by_key.enforce(changes((1, None, 3), (None, None, 3), (2, None, 2), (3, "c", 0)))
+    assert rows.column("c0").to_pylist() == [1, 3]
+    assert lost == {"NULL in id": 1, "NULL in name": 1}
+    every = Constraints("t", columns, Enforcement(), count)
+    assert every.enforce(gone).num_rows == 1

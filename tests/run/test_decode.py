@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from tidemill.changelog import KIND_COLUMN
 from tidemill.spark.faults import RecordFault
-from tidemill.spark.source import BAD_COLUMN, DEAD_LETTER, SKIPPED, Decode, Side
+from tidemill.spark.source import (
+    BAD_COLUMN,
+    DEAD_LETTER,
+    ORDER_COLUMN,
+    ORIGIN_COLUMN,
+    SKIPPED,
+    Decode,
+    Side,
+)
 from tidemill.tables.kafka import BadRecords
-from tidemill.types import INT, Field
+from tidemill.types import INT, STRING, Field
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -171,3 +179,146 @@ def test_every_record_gives_a_row_or_is_counted_once(
     pairs = [(key, value) for key, value in pairs if value != b"[]"]
     rows, losses = decode_with_key(*pairs, policy=BadRecords.SKIP, lenient=lenient)
     assert len(rows) + losses.total() == len(pairs)
+
+
+# --- upserts and deletes -------------------------------------------------------------------------
+
+
+def upserts(
+    *pairs: tuple[bytes | None, bytes | None],
+    policy: BadRecords | None = None,
+    lenient: bool = False,
+    key: Side | None = None,
+    value: Side | None = None,
+    shared: bool = False,
+) -> tuple[list[dict[str, object]], Counter[str]]:
+    """Rows (k, v) of an upsert table and losses; `shared`: the key's column is in the value too."""
+    losses: Counter[str] = Counter()
+
+    def count(name: str, number: int) -> None:
+        losses[name] += number
+
+    options: dict[str, object] = {"ignore-parse-errors": lenient}
+    fields = (Field("k", INT), Field("v", INT)) if shared else (Field("v", INT),)
+    key = key or Side("json", options, (Field("k", INT),), ("k",), "key.json.")
+    names = tuple(f.name for f in fields)
+    value = value or Side("json", options, fields, names, "value.json.", deletes=True)
+    worker = Decode(
+        "t",
+        "topic",
+        value,
+        key,
+        (),
+        (1, 2) if shared else (0, 1),
+        True,
+        policy,
+        count,
+        ((0, 1),) if shared else (),
+        ("partition", "offset"),
+    )
+    batch = records(*(value for _, value in pairs))
+    batch = batch.set_column(0, "key", pa.array([key for key, _ in pairs], pa.binary()))
+    return [row for found in worker._decode(iter([batch])) for row in found.to_pylist()], losses
+
+
+def changed(k: int | None, v: int | None, kind: int, order: int) -> dict[str, object]:
+    return {"c0": k, "c1": v, KIND_COLUMN: kind, ORIGIN_COLUMN: 0, ORDER_COLUMN: order}
+
+
+def test_a_null_value_deletes_its_key_in_its_place() -> None:
+    rows, losses = upserts(
+        (b'{"k": 1}', b'{"v": 10}'),
+        (b'{"k": 1}', None),
+        (b'{"k": 2}', b'{"v": 20}'),
+        (b'{"k": 1}', b'{"v": 11}'),
+        (b'{"k": 3}', None),
+    )
+    assert rows == [
+        changed(1, 10, 2, 0),
+        changed(1, None, 3, 1),
+        changed(2, 20, 2, 2),
+        changed(1, 11, 2, 3),
+        changed(3, None, 3, 4),
+    ]
+    assert not losses
+
+
+def test_a_column_of_key_and_value_is_the_values_and_of_a_delete_the_keys() -> None:
+    rows, losses = upserts(
+        (b'{"k": 1}', b'{"k": 7, "v": 10}'),
+        (b'{"k": 1}', b'{"v": 11}'),
+        (b'{"k": 2}', None),
+        shared=True,
+    )
+    assert rows == [changed(7, 10, 2, 0), changed(None, 11, 2, 1), changed(2, None, 3, 2)]
+    assert not losses
+
+
+def test_no_record_but_one_without_a_value_is_a_delete() -> None:
+    """Also not one that breaks in the middle, of which Flink makes a delete, and not an empty one."""
+    rows, losses = upserts(
+        (b'{"k": 1}', b'{"v": 10'),
+        (b'{"k": 2}', b""),
+        (b'{"k": 3}', b"null"),
+        (b'{"k": 4}', b'{"v": "x"}'),
+        (b'{"k": 5}', None),
+        lenient=True,
+    )
+    assert rows == [changed(4, None, 2, 3), changed(5, None, 3, 4)]
+    assert losses == {"unreadable document": 2, "null value": 1}
+
+
+def test_a_record_without_a_key_changes_nothing() -> None:
+    rows, losses = upserts((None, b'{"v": 1}'), (None, None), (b"{", None), lenient=True)
+    assert not rows
+    assert losses == {"null value as key": 2, "unreadable document as key": 1}
+
+
+def test_a_bad_key_of_a_delete_is_named_as_such() -> None:
+    with pytest.raises(RecordFault, match=r"record's key .* offset 1, field 'k'"):
+        upserts((b'{"k": 1}', None), (b'{"k": "x"}', None))
+    (letter, row), losses = upserts(
+        (b'{"k": 1}', None), (b'{"k": "x"}', None), policy=BadRecords.DEAD_LETTER
+    )
+    assert row == changed(1, None, 3, 0) | {BAD_COLUMN: None}
+    assert {k: v for k, v in letter.items() if v is not None}.keys() == {BAD_COLUMN}
+    assert losses == {DEAD_LETTER: 1}
+
+
+def test_bad_values_between_deletes_are_found_where_they_are() -> None:
+    with pytest.raises(RecordFault, match=r"record's value .* offset 2, field 'v'"):
+        upserts((b'{"k": 1}', None), (b'{"k": 1}', b'{"v": 1}'), (b'{"k": 1}', b'{"v": []}'))
+
+
+def test_a_format_that_reads_null_does_not_see_deletes() -> None:
+    value = Side("raw", {}, (Field("v", STRING),), ("v",), "value.raw.", deletes=True)
+    key = Side("raw", {}, (Field("k", STRING),), ("k",), "key.raw.")
+    rows, losses = upserts((b"a", b"x"), (b"b", None), (None, b""), value=value, key=key)
+    assert [(row["c0"], row["c1"], row[KIND_COLUMN]) for row in rows] == [
+        ("a", "x", 2),
+        ("b", None, 3),
+        (None, "", 2),
+    ]
+    assert not losses
+
+
+def test_several_keys_of_one_record_are_all_deleted() -> None:
+    rows, _ = upserts((b'[{"k": 1}, {"k": 2}]', None), (b'{"k": 3}', b'[{"v": 1}, {"v": 2}]'))
+    assert rows == [
+        changed(1, None, 3, 0),
+        changed(2, None, 3, 0),
+        changed(3, 1, 2, 1),
+        changed(3, 2, 2, 1),
+    ]
+
+
+@given(st.lists(st.tuples(DOCUMENTS, DOCUMENTS), max_size=20), st.booleans(), st.booleans())
+def test_every_upsert_gives_a_row_or_is_counted_once(
+    pairs: list[tuple[bytes | None, bytes | None]], lenient: bool, shared: bool
+) -> None:
+    pairs = [(key, value) for key, value in pairs if value != b"[]"]
+    rows, losses = upserts(*pairs, policy=BadRecords.SKIP, lenient=lenient, shared=shared)
+    assert len(rows) + losses.total() == len(pairs)
+    deleted = [row[ORDER_COLUMN] for row in rows if row[KIND_COLUMN] == 3]
+    assert all(pairs[int(str(at))][1] is None for at in deleted)
+    assert [row[ORDER_COLUMN] for row in rows] == sorted(row[ORDER_COLUMN] for row in rows)

@@ -16,6 +16,7 @@ from world import World
 from harness import registry as harness
 from test_docs import TABLES, Fence, ids
 from tidemill.broker import topics
+from tidemill.broker.records import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -85,6 +86,18 @@ EXAMPLES: dict[tuple[str, int], tuple[list[Any], Any]] = {
     ("upsert-kafka.md", 0): (
         [{"user_id": 1, "user_region": "x"}, {"user_id": 1, "user_region": "x"}],
         {"pageviews_per_region": [{"user_region": "x", "pv": 2, "uv": 1}]},
+    ),
+    ("upsert-kafka.md", 1): (
+        [
+            Record(b'{"id": 1, "name": "mia"}', b'{"id": 1}', timestamp_ms=1000),
+            Record(None, b'{"id": 1}', timestamp_ms=2000),
+        ],
+        {
+            "customers_audit": [
+                {**MIA, "what": "written", "changed_at": "1970-01-01 00:00:01Z"},
+                {"id": 1, "name": None, "what": "deleted", "changed_at": "1970-01-01 00:00:02Z"},
+            ]
+        },
     ),
     ("avro.md", 0): ([bytes.fromhex("02" + "020296" + "00")], [inserted(id=1, amount=-1.06)]),
     ("avro-confluent.md", 0): (

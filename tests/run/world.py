@@ -51,6 +51,7 @@ class World:
     oddities: dict[str, int] = field(default_factory=dict)
     reports: list[Any] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    python_files: list[Path] = field(default_factory=list)
 
     def create(self, *records: Any, hint: str = "t", partitions: int = 1) -> str:
         name = self.topic(hint)
@@ -99,6 +100,7 @@ class World:
             checkpoint=self.checkpoint if keep else None,
             bounded=True,
             settings=given,
+            python_files=self.python_files,
             output=Collected(self.rows),
         )
         with session:

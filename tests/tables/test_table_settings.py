@@ -73,9 +73,8 @@ def test_keys_of_flinks_engine_are_meaningless_and_silent(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("table.exec.state.ttl", "1 d"),
         ("table.exec.source.idle-timeout", "10 s"),
-        ("table.exec.sink.upsert-materialize", "NONE"),
+        ("table.exec.sink.rowtime-inserter", "DISABLED"),
     ],
 )
 def test_keys_still_to_come_warn(key: str, text: str) -> None:
@@ -87,8 +86,7 @@ def test_keys_still_to_come_warn(key: str, text: str) -> None:
 
 
 def test_a_key_to_come_that_says_what_holds_anyway_is_silent() -> None:
-    assert resolve("table.exec.state.ttl", "0 ms").diagnostic is None
-    assert resolve("table.exec.sink.upsert-materialize", "auto").diagnostic is None
+    assert resolve("table.exec.source.idle-timeout", "0 ms").diagnostic is None
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,7 @@ def test_metadata_keys_have_flinks_types() -> None:
         "offset": ("BIGINT NOT NULL", None),
         "timestamp": ("TIMESTAMP_LTZ(3) NOT NULL", "TIMESTAMP_LTZ(3)"),
         "timestamp-type": ("STRING NOT NULL", None),
+        "row_kind": ("STRING NOT NULL", None),  # not in Flink
     }
     assert metadata_keys(table("id BIGINT", "'connector' = 'print'").connector) == {}
 
@@ -190,6 +191,17 @@ def test_what_a_format_can_only_read_is_not_written(options: str, said: str) -> 
             "[UA,D]",
             "[I,UA,D]",
         ),
+        (
+            "'connector' = 'kafka', 'format' = 'canal-json', 'scan.as-append' = 'true'",
+            "[I]",
+            "[I,UB,UA,D]",
+        ),
+        (
+            "'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json',"
+            " 'scan.as-append' = 'TRUE'",
+            "[I]",
+            "[I,UA,D]",
+        ),
         ("'connector' = 'datagen'", "[I]", None),
         ("'connector' = 'print'", None, "[I,UB,UA,D]"),
         ("'connector' = 'blackhole'", None, "[I,UA,D]"),
@@ -210,30 +222,29 @@ def test_changes_that_tables_give_and_take(
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "read", "written"),
+    "options",
     [
-        ("id BIGINT", "'format' = 'json'", None, None),
-        ("id BIGINT", "'format' = 'raw'", None, None),
-        ("id BIGINT", "'format' = 'json', 'key.format' = 'csv', 'key.fields' = 'id'", None, None),
+        "'connector' = 'kafka', 'format' = 'json'",
+        "'connector' = 'kafka', 'format' = 'raw'",
+        "'connector' = 'kafka', 'format' = 'json', 'key.format' = 'csv', 'key.fields' = 'id'",
+        "'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json'",
     ],
 )
-def test_what_cannot_be_run_yet_has_a_name(
-    columns: str, options: str, read: str | None, written: str | None
-) -> None:
-    common = "'connector' = 'kafka', 'topic' = 'a', 'properties.bootstrap.servers' = 'b:1', "
-    declared = table(columns, common + options)
-    assert why_not_runnable(declared, written=False) == read
-    assert why_not_runnable(declared, written=True) == written
+def test_tables_of_every_format_can_be_run(options: str) -> None:
+    key = ", PRIMARY KEY (id) NOT ENFORCED" if "upsert" in options else ""
+    common = "'topic' = 'a', 'properties.bootstrap.servers' = 'b:1', "
+    assert why_not_runnable(table(f"id BIGINT{key}", common + options)) is None
 
 
-def test_an_upsert_table_can_be_written_and_not_read_yet() -> None:
-    declared = table(
-        "id BIGINT, PRIMARY KEY (id) NOT ENFORCED",
-        "'connector' = 'upsert-kafka', 'topic' = 'a', 'properties.bootstrap.servers' = 'b:1',"
-        " 'key.format' = 'json', 'value.format' = 'json'",
+def test_the_kind_of_a_row_is_not_written() -> None:
+    options = (
+        "'connector' = 'kafka', 'topic' = 'a', 'properties.bootstrap.servers' = 'b:1',"
+        " 'format' = 'debezium-json', 'scan.as-append' = 'true'"
     )
-    assert why_not_runnable(declared, written=False) == "upsert-kafka source"
-    assert why_not_runnable(declared, written=True) is None
+    check_insert(table("id BIGINT, row_kind STRING METADATA VIRTUAL", options), None)
+    with pytest.raises(ScriptError, match="'row_kind' .* cannot be written") as raised:
+        check_insert(table("id BIGINT, row_kind STRING METADATA", options), None)
+    assert [d.code for d in raised.value.diagnostics] == ["OPT-052"]
 
 
 def test_casts_are_those_of_flink() -> None:

@@ -27,8 +27,8 @@ from tidemill.plan import answers, nodes
 from tidemill.plan.binder import bind_insert, bind_query, bind_view
 from tidemill.plan.declarations import altered, as_select, like
 from tidemill.plan.explain import explain, tree
-from tidemill.plan.expressions import UserCall, walk
-from tidemill.plan.functions import FUNCTIONS, NOT_YET
+from tidemill.plan.expressions import AggregateCall, UserCall, walk
+from tidemill.plan.functions import FUNCTIONS, NOT_YET, SET_MARKS
 from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
 from tidemill.plan.modes import Modes, infer_modes
 from tidemill.plan.runnable import not_runnable
@@ -66,8 +66,13 @@ class Job:
         computed = (
             e for root in self.roots for n in nodes.walk(root) for e in nodes.expressions(n)
         )
-        called = (part for expr in computed for part in walk(expr) if isinstance(part, UserCall))
-        return tuple(dict.fromkeys(call.implementation for call in called))
+        called = (
+            part.implementation
+            for expr in computed
+            for part in walk(expr)
+            if isinstance(part, UserCall | AggregateCall)
+        )
+        return tuple(dict.fromkeys(function for function in called if function is not None))
 
     @property
     def sources(self) -> list[Table]:
@@ -165,7 +170,7 @@ class Environment:
         """A function that the script has made. Behind a bare name the built-in one counts, unless a system function has
         taken its place."""
         word = name.parts[-1].name
-        built_in = (FUNCTIONS, AGGREGATES, NOT_YET)
+        built_in = (FUNCTIONS, AGGREGATES, SET_MARKS, NOT_YET)
         if len(name.parts) == 1 and any(word.upper() in table for table in built_in):
             found = self.names.system_functions.get(word.lower())
         else:
@@ -484,8 +489,9 @@ class Environment:
         settled: list[nodes.Root] = []
         modes = []
         materialize = self.texts.get("table.exec.sink.upsert-materialize", "AUTO").upper()
+        requires = self.settings.get("table.exec.sink.require-on-conflict")
         for root in roots:
-            end, emitted = infer_modes(root, span, materialize)
+            end, emitted = infer_modes(root, span, materialize, requires is True)
             assert isinstance(end, nodes.Root)
             settled.append(end)
             modes.append(emitted)

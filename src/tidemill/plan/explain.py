@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
 from tidemill.types import TimeAttribute, time_attribute
@@ -15,6 +17,7 @@ def explain(root: nodes.Node, modes: Modes, keys: bool = False) -> str:
         text = node.describe()
         if not isinstance(node, nodes.Sink):
             facts = [f"changelogMode={modes.of(node)}"]
+            facts += _ttls(node)
             facts += [*_keys(node), *_clocks(node)] if keys else []
             before = "" if text.endswith("()") else ", "
             text = f"{text[:-1]}{before}{', '.join(facts)})"
@@ -25,6 +28,17 @@ def explain(root: nodes.Node, modes: Modes, keys: bool = False) -> str:
 
     show(root, "", "")
     return "\n".join(lines)
+
+
+def _ttls(node: nodes.Node) -> list[str]:
+    names = ("LEFT", "RIGHT") if len(node.ttls) == 2 else ("",)
+    pairs = zip(names, node.ttls, strict=True) if node.ttls else ()
+    shown = [f"{name}={x}".lstrip("=") for name, x in ((n, _length(x)) for n, x in pairs if x)]
+    return [f"stateTtl=[{', '.join(shown)}]"] if shown else []
+
+
+def _length(length: timedelta) -> str:
+    return nodes.milliseconds(length // timedelta(milliseconds=1))
 
 
 def _keys(node: nodes.Node) -> list[str]:

@@ -86,6 +86,8 @@ class AggregateCall(Expr):
     distinct: bool = False
     filter: Expr | None = None
     order_by: tuple[SortKey, ...] = ()
+    implementation: PythonFunction | None = None
+    """Of a function that the script has made; its name is in small letters then, as no built-in one's is."""
 
     @property
     def argument(self) -> Expr | None:

@@ -26,9 +26,11 @@ class Modes:
         return self.emitted[id(node)]
 
 
-def infer_modes(root: nodes.Root, span: Span, materialize: str = "AUTO") -> tuple[Node, Modes]:
-    """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize). `materialize` is
-    the setting table.exec.sink.upsert-materialize."""
+def infer_modes(
+    root: nodes.Root, span: Span, materialize: str = "AUTO", require_on_conflict: bool = False
+) -> tuple[Node, Modes]:
+    """Settle who sends what. Nodes may be added (DropUpdateBefore) or left out (ChangelogNormalize). `materialize` and
+    `require_on_conflict` are the settings table.exec.sink.upsert-materialize and …require-on-conflict."""
     _check(root, span)
     emitted: dict[int, ChangelogMode] = {}
     for wanted in _wanted(root):
@@ -39,6 +41,13 @@ def infer_modes(root: nodes.Root, span: Span, materialize: str = "AUTO") -> tupl
     settled: Node = root.with_inputs(below)
     if isinstance(root, nodes.Sink):
         settled = replace(root, input=below, materialize=_must_materialize(root, materialize))
+        if require_on_conflict and settled.materialize and root.on_conflict is None:
+            raise script_error(
+                "PLAN-032",
+                f"the query's own key is not the primary key of '{root.table.name}', and rows of one key may conflict",
+                root.span,
+                "add ON CONFLICT DO DEDUPLICATE, DO NOTHING or DO ERROR",
+            )
     emitted[id(settled)] = emitted[id(below)]
     return settled, Modes(emitted)
 
@@ -96,11 +105,13 @@ def _wanted(root: nodes.Root) -> tuple[Updates, ...]:
 
 def _must_materialize(sink: nodes.Sink, setting: str) -> bool:
     """Whether rows of one sink key may come from different keys of the query, out of order."""
-    if not sink.key or setting == "NONE":
+    if not sink.key:
         return False
-    if setting == "FORCE":
-        return True
     ordered = any(k <= sink.key for k in sink.input.upsert_keys)
+    if sink.on_conflict in ("NOTHING", "ERROR"):
+        return not ordered
+    if setting in ("NONE", "FORCE"):
+        return setting == "FORCE"
     takes_all = sink.accepts == ALL_CHANGES and not isinstance(sink.table.connector, PrintTable)
     return not sink.input.kinds.insert_only and not takes_all and not ordered
 

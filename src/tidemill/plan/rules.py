@@ -18,6 +18,7 @@ from tidemill.plan.expressions import (
     Input,
     Literal,
     SortKey,
+    UserCall,
     conjunction,
     conjuncts,
     inputs,
@@ -319,6 +320,87 @@ def _shifted_time(expr: Expr) -> tuple[int, int] | None:
             sign = 1 if expr.function == "ADD INTERVAL" else -1
             return None if found is None else (found[0], found[1] + sign * ms)
     return None
+
+
+# --- what a join compares ------------------------------------------------------------------------
+
+
+def compute_join_columns(root: Node) -> Node:
+    """What a regular join compares by = becomes a column of its side, and so does what only a side's own rows can tell:
+    the answers of a user's functions. Of an inner join, what must not be asked inside is asked of its result."""
+
+    def compute(node: Node) -> Node:
+        return _with_columns(node) if type(node) is nodes.Join else node
+
+    return nodes.transform(root, compute)
+
+
+def _with_columns(join: nodes.Join) -> Node:
+    width, parts = len(join.left.columns), conjuncts(join.condition)
+    above = [p for p in parts if join.kind == "INNER" and not can_stand_in_join(p, width)]
+    inside = [p for p in parts if p not in above]
+    found = list(dict.fromkeys(e for p in inside for e in _computed(p, width)))
+    if not found and not above:
+        return join
+    left = [e for e in found if max(inputs(e)) < width]
+    right = [shifted(e, -width) for e in found if e not in left]
+    sides = (_extended(join.left, left), _extended(join.right, right))
+    places = {i: i for i in range(width)}
+    places |= {width + i: width + len(left) + i for i in range(len(join.right.columns))}
+    columns = {e: input_of(sides[0], width + i) for i, e in enumerate(left)}
+    for i, e in enumerate(right):
+        column = input_of(sides[1], len(join.right.columns) + i)
+        columns[shifted(e, width)] = shifted(column, len(sides[0].columns))  # type: ignore[assignment]
+
+    def placed(e: Expr) -> Expr | None:
+        if e in columns:
+            return columns[e]
+        return replace(e, index=places[e.index]) if isinstance(e, Input) else None
+
+    condition = conjunction([rewrite(p, placed) for p in inside])
+    whole: Node = replace(join, left=sides[0], right=sides[1], condition=condition)
+    whole = filtered(whole, [moved(p, places) for p in above])
+    given = tuple(input_of(whole, places[i]) for i in range(len(join.columns)))
+    return nodes.Project(whole, given, tuple(c.name for c in join.columns))
+
+
+def _extended(node: Node, more: Sequence[Expr]) -> Node:
+    if not more:
+        return node
+    width = len(node.columns)
+    names = (*(c.name for c in node.columns), *(f"$f{width + i}" for i in range(len(more))))
+    return nodes.Project(node, (*all_inputs(node), *more), names)
+
+
+def _side_of(expr: Expr, width: int) -> str | None:
+    """The side of a join whose columns an expression reads; None if it reads both or nothing."""
+    sides = {"left" if i < width else "right" for i in inputs(expr)}
+    return sides.pop() if len(sides) == 1 else None
+
+
+def _computed(part: Expr, width: int) -> list[Expr]:
+    """Of a part of a join's condition, what is to be a column; columns that are there are not."""
+    if not is_deterministic(part):
+        return []
+    match part:
+        case Call(function="=" | "IS NOT DISTINCT FROM", arguments=(a, b)):
+            if {_side_of(a, width), _side_of(b, width)} == {"left", "right"}:
+                return [e for e in (a, b) if not isinstance(e, Input)]
+    return _user_calls(part, width)
+
+
+def _user_calls(expr: Expr, width: int) -> list[Expr]:
+    if not isinstance(expr, Call) or not any(isinstance(e, UserCall) for e in walk(expr)):
+        return []
+    if _side_of(expr, width) is not None:
+        return [expr]
+    return [e for a in expr.arguments for e in _user_calls(a, width)]
+
+
+def can_stand_in_join(part: Expr, width: int) -> bool:
+    """Whether the operator can ask it of two rows, again and again: it must always answer the same, and in the JVM."""
+    calls = (e for e in walk(part) if isinstance(e, UserCall))
+    return is_deterministic(part) and all(_side_of(c, width) is not None for c in calls)
 
 
 # --- Top-N ---------------------------------------------------------------------------------------
@@ -701,6 +783,7 @@ RULES: tuple[Rule, ...] = (
     push_filters,
     split_join_conditions,
     name_joins,
+    compute_join_columns,
     find_ranks,
     prune,
     drop_needless_aggregates,

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from tidemill import types as t
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, walk
+from tidemill.plan.expressions import AggregateCall, Call, describe, walk
 from tidemill.plan.functions import AGGREGATES
 from tidemill.plan.nodes import Node
+from tidemill.plan.rules import can_stand_in_join
 from tidemill.plan.scope import NOT_YET_HINT
 from tidemill.tables import why_not_runnable
 
@@ -20,32 +22,23 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowJoin, lambda n: "window join"),
     (nodes.IntervalJoin, lambda n: "interval join"),
     (nodes.TemporalJoin, lambda n: "temporal join"),
-    (nodes.Join, lambda n: f"{_join_kind(n)} join"),
     (nodes.WindowAggregate, lambda n: "window aggregate"),
     (nodes.GroupWindowAggregate, lambda n: "group window aggregate"),
     (nodes.WindowTableFunction, lambda n: "window table function"),
     (nodes.WindowRank, lambda n: "window Top-N"),
     (nodes.WindowDeduplicate, lambda n: "window deduplication"),
-    (nodes.Rank, lambda n: "Top-N"),
-    (nodes.Deduplicate, lambda n: "deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
-    (nodes.Sort, lambda n: "LIMIT" if n.describe().startswith("Limit") else "ORDER BY"),
-    (nodes.Correlate, lambda n: _correlate(n)),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
-    (nodes.Expand, lambda n: "GROUPING SETS"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
 
 
-def _correlate(node: Node) -> str:
-    assert isinstance(node, nodes.Correlate)
-    copies = node.function == "$REPLICATE_ROWS$"
-    return "INTERSECT ALL or EXCEPT ALL" if copies else f"table function {node.function}"
+# Types that Flink compares element by element.
+_WITHOUT_ORDER = (t.ArrayType, t.MultisetType, t.MapType, t.RowType)
 
 
-def _join_kind(node: Node) -> str:
-    assert isinstance(node, nodes.Join)
-    return "inner" if node.kind == "INNER" else node.kind.lower()
+def _is_rowtime(node: nodes.Deduplicate, column: int) -> bool:
+    return t.time_attribute(node.input.columns[column].type) is t.TimeAttribute.ROWTIME
 
 
 def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
@@ -61,32 +54,46 @@ def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
     return tuple(missing)
 
 
+def _of_aggregate(call: AggregateCall, node: Node) -> Iterator[str]:
+    """A function of the user's is computed from the rows of its group, which ARRAY_AGG keeps."""
+    if call.implementation is not None and type(node) is not nodes.Aggregate:
+        yield f"the Python aggregate function {call.function} in a window"
+    if call.implementation is None and call.function not in (*AGGREGATES, "SINGLE_VALUE"):
+        yield f"aggregate function {call.function}"
+    if call.order_by:
+        yield f"ORDER BY within {call.function}"
+    if call.distinct and call.function == "PERCENTILE":
+        yield "PERCENTILE(DISTINCT …)"
+
+
 def _reasons(node: Node) -> Iterator[str]:
     for kind, name in _NODES:
         if isinstance(node, kind):
             yield name(node)
             break
     if isinstance(node, nodes.Scan | nodes.Sink):
-        why = why_not_runnable(node.table, written=isinstance(node, nodes.Sink))
+        why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if isinstance(node, nodes.ChangelogNormalize) and node.needed:
-        yield "changes that may be repeated (table.exec.source.cdc-events-duplicate)"
-    if isinstance(node, nodes.Sink) and node.materialize:
-        key = ", ".join(node.table.schema.primary_key)
-        yield f"writing to '{node.table.name}' by a PRIMARY KEY ({key}) that is not the query's own key"
-    if isinstance(node, nodes.Sink) and node.on_conflict:
-        yield f"ON CONFLICT DO {node.on_conflict}"
+    if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
+        yield "the first row by a rowtime"
+    if isinstance(node, nodes.Sort) and node.name == "TemporalSort":
+        yield "ORDER BY of a rowtime without LIMIT"
+    if isinstance(node, nodes.Rank | nodes.Sort):
+        unordered = (k.expression.type for k in node.order)
+        yield from (f"ORDER BY of {x}" for x in unordered if isinstance(x, _WITHOUT_ORDER))
+    if isinstance(node, nodes.Rank) and node.end_column is not None:
+        type_ = node.input.columns[node.end_column].type
+        if not isinstance(type_, t.INTEGER_TYPES):
+            yield f"Top-N whose number of rows is a column of type {type_}"
+    if type(node) is nodes.Join:
+        width = len(node.left.columns)
+        for part in node.residual:
+            if not can_stand_in_join(part, width):
+                yield f"the condition {describe(part)} of a {node.kind} JOIN, which is asked more than once"
     for expr in nodes.expressions(node):
         for part in walk(expr):
-            if isinstance(part, AggregateCall) and part.function not in (
-                *AGGREGATES,
-                "SINGLE_VALUE",
-            ):
-                yield f"aggregate function {part.function}"
-            if isinstance(part, AggregateCall) and part.order_by:
-                yield f"ORDER BY within {part.function}"
-            if isinstance(part, AggregateCall) and part.distinct and part.function == "PERCENTILE":
-                yield "PERCENTILE(DISTINCT …)"
+            if isinstance(part, AggregateCall):
+                yield from _of_aggregate(part, node)
             if isinstance(part, Call) and part.function in _FUNCTIONS:
                 yield f"function {part.function}"

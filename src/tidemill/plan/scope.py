@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, did_you_mean, script_error
-from tidemill.functions import PythonFunction
+from tidemill.functions import AGGREGATE, SCALAR, PythonFunction
 from tidemill.plan.expressions import (
     AggregateCall,
     Call,
@@ -30,7 +30,7 @@ from tidemill.plan.expressions import (
     walk,
     without_casts,
 )
-from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, TYPES, Function
+from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, SET_MARKS, TYPES, Function
 from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
 from tidemill.plan.functions.json import is_path
 from tidemill.plan.functions.logic import COMPARISONS
@@ -46,7 +46,6 @@ from tidemill.sql import ast
 _TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
 # Functions that may be written like a column; the time functions are known to the parser.
 _WITHOUT_PARENTHESES = (["PI"],)
-_GROUPING = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 # What a query may ask about the window that it groups by: function, window, property.
 WINDOW_PROPERTIES = {
     f"{window}_{name}": (window, name.lower())
@@ -419,7 +418,7 @@ class Scope:
         name = str(node.name).upper()
         if node.over is not None:
             return self._over(name, node)
-        if name in _GROUPING:
+        if name in SET_MARKS:
             marked = tuple(self.bind(a) for a in node.arguments)
             return AggregateCall(t.BIGINT.not_null, name, marked)
         if name in SIGNATURES:
@@ -467,9 +466,18 @@ class Scope:
         return self._apply(name, arguments, node.span, node.name.span)
 
     def _user_call(self, function: PythonFunction, node: ast.FunctionCall) -> Expr:
-        check_user_call(function, node)
-        return UserCall(
-            function.result, function.name, self.user_arguments(function, node), function
+        check_user_call(function, node, SCALAR, AGGREGATE)
+        arguments = self.user_arguments(function, node)
+        if function.kind == SCALAR:
+            return UserCall(function.result, function.name, arguments, function)
+        _refuse_nested(arguments, node)
+        condition = None if node.filter is None else self.condition(node.filter, "FILTER")
+        return AggregateCall(
+            function.result.as_nullable,
+            function.name.lower(),
+            arguments,
+            filter=condition,
+            implementation=function,
         )
 
     def user_arguments(self, function: PythonFunction, node: ast.FunctionCall) -> tuple[Expr, ...]:
@@ -611,12 +619,8 @@ class Scope:
                 hint if name == "COUNT" and node.arguments else None,
             )
         arguments = tuple(self.bind(a) for a in node.arguments)
-        if any(isinstance(e, AggregateCall | OverCall) for a in arguments for e in walk(a)) and (
-            node.over is None
-        ):
-            raise script_error(
-                "PLAN-011", "an aggregate cannot stand inside an aggregate", node.span
-            )
+        if node.over is None:
+            _refuse_nested(arguments, node)
         filtered = node.filter is not None
         type_ = aggregate_type(name, [a.type for a in arguments], node.distinct, filtered)
         if type_ is None:
@@ -856,6 +860,11 @@ def _is_null(expr: Expr) -> bool:
 def _chars(text: str) -> int:
     """The length of a text as Java counts it."""
     return len(text.encode("utf-16-le")) // 2
+
+
+def _refuse_nested(arguments: Sequence[Expr], node: ast.FunctionCall) -> None:
+    if any(isinstance(e, AggregateCall | OverCall) for a in arguments for e in walk(a)):
+        raise script_error("PLAN-011", "an aggregate cannot stand inside an aggregate", node.span)
 
 
 def _only_nulls(subject: str, span: Span) -> ScriptError:

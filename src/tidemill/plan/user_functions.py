@@ -113,29 +113,27 @@ def _entry(path: Path) -> Path:
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def check_user_call(function: PythonFunction, node: ast.FunctionCall, kind: str = SCALAR) -> None:
-    """Whether a function may be called so, in a place that takes a function of this kind."""
+_PLACES = {
+    SCALAR: "it stands in a select list or a condition",
+    TABLE: "it stands in LATERAL TABLE({name}(…))",
+    AGGREGATE: "it stands in a select list or HAVING, beside GROUP BY",
+}
+
+
+def check_user_call(function: PythonFunction, node: ast.FunctionCall, *kinds: str) -> None:
+    """Whether a function may be called so, in a place that takes functions of these kinds."""
     name = function.name
-    if function.kind == AGGREGATE:
-        raise script_error(
-            "PLAN-020",
-            f"not yet runnable: the Python aggregate function {name}",
-            node.span,
-            "docs/differences.md lists what is not there yet",
-        )
-    if function.kind != kind:
-        place = (
-            f"LATERAL TABLE({name}(…))"
-            if function.kind == TABLE
-            else "a select list or a condition"
-        )
+    if function.kind not in kinds:
+        article = "an" if function.kind == AGGREGATE else "a"
         raise script_error(
             "PLAN-009",
-            f"{name} is a {function.kind} function",
+            f"{name} is {article} {function.kind} function",
             node.span,
-            f"it stands in {place}",
+            _PLACES[function.kind].format(name=name),
         )
-    if node.distinct or node.filter is not None or node.star or node.over is not None:
+    if function.kind == AGGREGATE:
+        _check_aggregate(name, node)
+    elif node.distinct or node.filter is not None or node.star or node.over is not None:
         raise script_error("PLAN-009", f"{name} is not an aggregate function", node.span)
     named = [a for a in node.arguments if isinstance(a, ast.NamedArgument)]
     if named:
@@ -152,6 +150,22 @@ def check_user_call(function: PythonFunction, node: ast.FunctionCall, kind: str 
             f"{name} does not take {count} argument{'s' * (count != 1)}",
             node.span,
             f"its form is {function.signature}",
+        )
+
+
+def _check_aggregate(name: str, node: ast.FunctionCall) -> None:
+    given = {
+        "DISTINCT": node.distinct,
+        "*": node.star,
+        "OVER": node.over is not None,
+        "ORDER BY": bool(node.order_by),
+    }
+    for clause in (clause for clause, is_there in given.items() if is_there):
+        raise script_error(
+            "PLAN-010",
+            f"the Python aggregate function {name} does not go with {clause}",
+            node.span,
+            "it takes its arguments by position, FILTER (WHERE …) and a GROUP BY",
         )
 
 

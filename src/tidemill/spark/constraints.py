@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tidemill.changelog import KIND_COLUMN, TAKES_BACK
 from tidemill.plan.nodes import Enforcement
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.source import Count
@@ -48,6 +49,8 @@ class Constraints:
     enforcement: Enforcement = Enforcement()
     dropped: Count | None = field(default=None, hash=False, compare=False)
     """Counts the rows that are left out for a NULL where none may be; None stops the job at the first."""
+    key: frozenset[str] | None = None
+    """Of a table that is written by its key, the key: of a row that goes, no other column is written."""
 
     @property
     def is_trivial(self) -> bool:
@@ -64,7 +67,11 @@ class Constraints:
 
         for column, declared in self.columns:
             if not declared.type.nullable and batch.column(column).null_count:
-                batch = self._without(batch, declared.name, batch.column(column).is_null())
+                holes = batch.column(column).is_null()
+                if self.key is not None and declared.name not in self.key:
+                    holes = pc.and_not(holes, takes_back(batch))
+                if pc.any(holes).as_py():
+                    batch = self._without(batch, declared.name, holes)
         for column, declared in self.columns:
             named = _always(declared.name)
             holes = self._holes(batch.column(column), declared.type, named)
@@ -212,6 +219,17 @@ class _Part:
             return mask
         places = pa.array(range(self.number), self.parents.type)
         return pc.is_in(places, value_set=self.parents.filter(mask))
+
+
+def takes_back(batch: pa.RecordBatch) -> Any:
+    """Which rows of a batch go."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if KIND_COLUMN not in batch.schema.names:
+        return pa.repeat(False, batch.num_rows)
+    kinds = pa.array([int(kind) for kind in TAKES_BACK], pa.int8())
+    return pc.is_in(batch.column(KIND_COLUMN), kinds)
 
 
 def _always(name: str) -> Name:

@@ -49,6 +49,7 @@ def straight_way(decode: Decode, schema: str, python: Callable[[], str]) -> Spec
     if decode.value.metadata:
         return None
     places = {made: at for at, made in enumerate(decode.order)}
+    places |= {one: places[other] for one, other in decode.shared}
     try:
         key = None
         if decode.key is not None:
@@ -63,13 +64,23 @@ def straight_way(decode: Decode, schema: str, python: Callable[[], str]) -> Spec
         for at, made in enumerate(decode.order)
         if made >= in_value
     ]
-    last = width + decode.has_kinds
+    hidden = width + decode.has_kinds
+    kept += [{"column": name, "at": hidden + i} for i, name in enumerate(decode.origin)]
+    upsert = None
+    if decode.value.deletes:
+        of_key = {places[i] for i in range(in_key)}
+        upsert = {
+            "kind": width,
+            "values": [at for at in value_places if at not in of_key],
+            "shared": bool(decode.shared),
+        }
     return {
         "schema": schema,
         "value": value,
         "key": key,
+        "upsert": upsert,
         "kept": kept,
-        "nulls": [last] if decode.has_letters else [],
+        "nulls": [hidden + len(decode.origin)] if decode.has_letters else [],
         "python": python(),
     }
 

@@ -1,25 +1,41 @@
 """Plans as DataFrames. In: a plan with its modes. Out: a streaming DataFrame whose columns are c0, c1, … and, where the
-stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`. Law: a node that does not read the kind or the
-task passes it on; a job reads a table once."""
+stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`; where changes have to be put in Kafka's order,
+`_origin` and `_order`. Law: a node that does not read a hidden column passes it on; a job reads a table once."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tidemill.changelog import KIND_COLUMN, RowKind
+from tidemill import types as t
+from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, conjunction
+from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
-from tidemill.spark.operators import Tally, group_aggregate, normalize
+from tidemill.spark.generators import correlate, expand
+from tidemill.spark.operators import (
+    Demand,
+    JoinSide,
+    Tally,
+    deduplicate,
+    group_aggregate,
+    join,
+    limit,
+    materialize,
+    normalize,
+    rank,
+)
 from tidemill.spark.source import Count, Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
+from tidemill.spark.user_functions import aggregate_sql
 from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -29,7 +45,7 @@ TASK_COLUMN = "_task"
 
 Inputs that are united have each their own numbers, as Flink unites them subtask by subtask.
 """
-_HIDDEN = (KIND_COLUMN, TASK_COLUMN)
+_HIDDEN = (KIND_COLUMN, ORIGIN_COLUMN, ORDER_COLUMN, TASK_COLUMN)
 
 
 @dataclass
@@ -42,21 +58,31 @@ class Read:
     scans: int
     every_partition: bool
     """Whether a partition without new records has a task too, so that all tasks keep their numbers."""
+    tells_origin: bool
+    """Whether the changes of any of them have to be put in Kafka's order."""
     frame: DataFrame | None = None
     """Where it has been lowered already."""
 
 
 def reads_of(roots: Iterable[nodes.Node], every_partition: bool = False) -> list[Read]:
     reads: list[Read] = []
-    for node in (n for root in roots for n in nodes.walk(root)):
+    found = [n for root in roots for n in nodes.walk(root)]
+    ordered = {
+        id(below)
+        for node in found
+        if isinstance(node, nodes.ChangelogNormalize)
+        for below in nodes.walk(node)
+    }
+    for node in found:
         if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
             continue
         read = next((r for r in reads if r.table == node.table), None)
         if read is None:
-            reads.append(Read(node.table, node.names, 1, every_partition))
+            reads.append(Read(node.table, node.names, 1, every_partition, id(node) in ordered))
         else:
             read.names = tuple(dict.fromkeys(read.names + node.names))
             read.scans += 1
+            read.tells_origin = read.tells_origin or id(node) in ordered
     return reads
 
 
@@ -89,14 +115,32 @@ class Lowering:
     """The job's id, if it writes exactly once."""
     numbers_tasks: bool = False
     """Whether rows have a TASK_COLUMN."""
+    ttl: timedelta = timedelta(0)
+    """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
+    tells_origin: bool = False
+    """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    last: bool = True
+    """Whether no operator that shuffles comes after."""
     _places: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
 
     def _sql(self, expr: Expr) -> str:
         return to_sql(placed(expr, self._places))
 
+    told_by_place: nodes.Rank | None = None
+    """The Top-N whose rows the sink tells apart by their place in the order, and not by a key of their own."""
+
     def lower(self, node: nodes.Node) -> DataFrame:
+        """A plan, or the rows that come to a root."""
         match node:
+            case nodes.Sink() if node.materialize:
+                arriving = self.modes.of(node.input)
+                rows = materialize(self._below(node.input), node, arriving, self._demand(node))
+                return self._numbered(rows)
+            case nodes.Sink():
+                return replace(self, told_by_place=_told_by_place(node)).lower(node.input)
+            case nodes.Collect():
+                return self.lower(node.input)
             case nodes.Scan():
                 return self._numbered(self._scan(node))
             case nodes.Values():
@@ -107,7 +151,7 @@ class Lowering:
                     for i, e in enumerate(node.expressions)
                 ]
                 below = self.lower(node.input)
-                return below.select(*expressions, *(c for c in _HIDDEN if c in below.columns))
+                return below.select(*expressions, *_hidden(below))
             case nodes.WatermarkAssigner():
                 return self.lower(node.input)  # without windows nobody looks at watermarks
             case nodes.Filter():
@@ -116,31 +160,59 @@ class Lowering:
                 kept = f"{KIND_COLUMN} <> {int(RowKind.UPDATE_BEFORE)}"
                 return self.lower(node.input).where(kept)
             case nodes.ChangelogNormalize():
-                below = self._below(node.input)
+                below = self._in_order(node.input)
                 if node.condition is not None:
                     below = self._leaving(below, node.condition)
-                rows = normalize(below, node, self._sends_before(node), self.tally)
-                return self._numbered(rows)
+                return self._numbered(normalize(below, node, self._demand(node)))
             case nodes.Aggregate():
-                below = self._below(node.input)
-                rows = group_aggregate(below, node, self._sends_before(node), self.tally)
+                return self._numbered(self._aggregate(node))
+            case nodes.Expand():
+                below = self.lower(node.input)
+                return expand(below, node, _hidden(below))
+            case nodes.Correlate():
+                below = self.lower(node.input)
+                return correlate(below, node, self._sql, _hidden(below))
+            case nodes.Rank():
+                rows = rank(
+                    self._below(node.input),
+                    node,
+                    self.modes.of(node.input),
+                    node is self.told_by_place,
+                    self._demand(node),
+                )
                 return self._numbered(rows)
+            case nodes.Deduplicate():
+                rows = deduplicate(self._below(node.input), node, self._demand(node))
+                return self._numbered(rows)
+            case nodes.Sort():
+                below = self._below(node.input)
+                arriving = self.modes.of(node.input)
+                rows = limit(below, node, arriving, self._demand(node))
+                return self._numbered(rows)
+            case nodes.Join():
+                return self._numbered(self._join(node))
             case nodes.Union():
                 return self._union(node)
         raise TypeError(type(node))
 
     def _below(self, node: nodes.Node) -> DataFrame:
         """The input of an operator that shuffles: nobody asks for the tasks before it."""
-        return replace(self, numbers_tasks=False).lower(node)
+        return replace(self, numbers_tasks=False, last=False).lower(node)
 
-    def _sends_before(self, node: nodes.Node) -> bool:
-        return RowKind.UPDATE_BEFORE in self.modes.of(node)
+    def _demand(self, node: nodes.Node) -> Demand:
+        given = node.ttls or (None,) * len(node.inputs)
+        ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
+        return Demand(self.modes.of(node), ttls, self.tally)
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition as deletes."""
         kept, gone = f"({self._sql(condition)}) IS TRUE", int(RowKind.DELETE)
         kind = f"CAST(IF({kept}, {KIND_COLUMN}, {gone}) AS TINYINT)"
         return rows.withColumn(KIND_COLUMN, f.expr(kind))
+
+    def _in_order(self, node: nodes.Node) -> DataFrame:
+        """Changes, with what tells those that Kafka has later from those that it has earlier."""
+        return replace(self, numbers_tasks=False, last=False, tells_origin=True).lower(node)
 
     def _numbered(self, rows: DataFrame) -> DataFrame:
         if not self.numbers_tasks:
@@ -154,16 +226,21 @@ class Lowering:
         if read.frame is None:
             writer = (self.exactly_once, number) if self.exactly_once is not None else None
             scanning = Scanning(
-                self.counter(read.table.name), self.max_rows_per_batch, writer, read.every_partition
+                self.counter(read.table.name),
+                self.max_rows_per_batch,
+                writer,
+                read.every_partition,
+                read.tells_origin,
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)
-        if read.names == node.names:
+        if read.names == node.names and read.tells_origin == self.tells_origin:
             return read.frame
-        kind = [KIND_COLUMN] if KIND_COLUMN in read.frame.columns else []
+        told = (KIND_COLUMN, *((ORIGIN_COLUMN, ORDER_COLUMN) if self.tells_origin else ()))
+        hidden = [name for name in told if name in read.frame.columns]
         places = (column_name(read.names.index(name)) for name in node.names)
         picked = [f.col(place).alias(column_name(i)) for i, place in enumerate(places)]
-        return read.frame.select(*picked, *kind)
+        return read.frame.select(*picked, *hidden)
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""
@@ -177,6 +254,26 @@ class Lowering:
             columns.append(f.expr(picked).alias(column_name(i)))
         return ids.select(*columns) if columns else ids
 
+    def _aggregate(self, node: nodes.Aggregate) -> DataFrame:
+        """The kernel keeps the rows of a group for an aggregate function of the user's, which is computed of them."""
+        gathered = _gathered(node)
+        below = self._below(gathered.input)
+        rows = group_aggregate(below, gathered, self._demand(node))
+        if gathered is node:
+            return rows
+        width = len(node.keys)
+        columns = [column_name(i) for i in range(len(node.columns))]
+        for i, call in enumerate(node.calls, width):
+            if call.implementation is not None:
+                made = aggregate_sql(call.implementation, len(call.arguments), columns[i])
+                columns[i] = f"{made} AS {columns[i]}"
+        return rows.selectExpr(*columns, *_hidden(rows))
+
+    def _join(self, node: nodes.Join) -> DataFrame:
+        left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
+        condition = self._sql(conjunction(node.residual)) if node.residual else None
+        return join(left, right, node, condition, self.last, self._demand(node))
+
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]
         if any(KIND_COLUMN in p.columns for p in parts):
@@ -185,6 +282,48 @@ class Lowering:
         for part in parts[1:]:
             whole = whole.unionAll(part)
         return whole
+
+
+def _gathered(node: nodes.Aggregate) -> nodes.Aggregate:
+    """The same with an array of the group's rows for each aggregate function of the user's."""
+    if all(call.implementation is None for call in node.calls):
+        return node
+    below: list[Expr] = list(nodes.all_inputs(node.input))
+    names = [c.name for c in node.input.columns]
+    calls = []
+    for call in node.calls:
+        if call.implementation is not None:
+            values = call.arguments or (Literal(t.BOOLEAN.not_null, True),)
+            fields = tuple(t.Field(f"f{i}", a.type) for i, a in enumerate(values))
+            row = Call(t.RowType(False, fields), "ROW", values)
+            names.append(f"$r{len(below)}")
+            read = Input(row.type, len(below), names[-1])
+            below.append(row)
+            gathering = t.ArrayType(element=row.type)
+            call = AggregateCall(gathering, GATHER, (read,), filter=call.filter)
+        calls.append(call)
+    source = nodes.Project(node.input, tuple(below), tuple(names))
+    return replace(node, input=source, calls=tuple(calls))
+
+
+def _hidden(frame: DataFrame) -> list[str]:
+    return [c for c in _HIDDEN if c in frame.columns]
+
+
+def _told_by_place(sink: nodes.Sink) -> nodes.Rank | None:
+    """The Top-N below a sink whose primary key is the partition and the number, or the partition of a single row."""
+    node, key = sink.input, set(sink.key)
+    while isinstance(node, nodes.Project | nodes.Filter | nodes.DropUpdateBefore):
+        if isinstance(node, nodes.Project):
+            told = [node.expressions[i] for i in key]
+            if not all(isinstance(e, Input | Literal) for e in told):
+                return None
+            key = {e.index for e in told if isinstance(e, Input)}
+        node = node.input
+    if not isinstance(node, nodes.Rank) or not key:
+        return None
+    places = {*node.partition, *range(len(node.input.columns), len(node.columns))}
+    return node if key <= places and (node.number is not None or node.start == node.end) else None
 
 
 def with_kind(frame: DataFrame) -> DataFrame:

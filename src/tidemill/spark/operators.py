@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.changelog import KIND_COLUMN
+from tidemill import types as t
+from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Expr, Input, Literal
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, SortKey
+from tidemill.plan.nodes import Keys
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
 
-ORIGIN_COLUMN, ORDER_COLUMN = "_origin", "_order"
-"""Hidden columns of a scan whose rows are put in order: the Kafka partition that a row comes from, its offset there."""
+_WARNINGS = {
+    "key in several partitions": (
+        "table '{}' has a key in several partitions, where Kafka keeps no order: the record that is read later counts"
+    ),
+}
 
 
 @dataclass
@@ -25,6 +30,7 @@ class Tally:
 
     spark: SparkSession
     _counts: list[tuple[str, Any]] = field(default_factory=list)
+    _told: set[str] = field(default_factory=set)
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
@@ -39,10 +45,29 @@ class Tally:
                 found[f"{name}: {what}"] = found.get(f"{name}: {what}", 0) + int(number)
         return found
 
+    def warnings(self) -> list[str]:
+        """What a user should know at once, each thing once."""
+        told = []
+        for what in self.values():
+            name, _, fact = what.rpartition(": ")
+            if fact in _WARNINGS and what not in self._told:
+                self._told.add(what)
+                told.append(f"warning: {_WARNINGS[fact].format(name)}")
+        return told
 
-def group_aggregate(
-    frame: DataFrame, node: nodes.Aggregate, update_before: bool, tally: Tally
-) -> DataFrame:
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of an operator besides what its node says."""
+
+    mode: ChangelogMode
+    """What may leave it."""
+    ttls: Sequence[int]
+    """Milliseconds that the state of each input is kept; 0 is for ever."""
+    tally: Tally
+
+
+def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> DataFrame:
     """Columns c0… of the aggregate's input in; its own columns c0… and the row kind out."""
     width = len(node.keys)
     spec = {
@@ -59,10 +84,9 @@ def group_aggregate(
             }
             for i, call in enumerate(node.calls)
         ],
-        "updateBefore": update_before,
         "retracting": not node.input.kinds.insert_only,
     }
-    result = _operator(frame, "groupAggregate", spec, tally.of(_table(node)))
+    result = _operator("groupAggregate", [frame], spec, demand, _table(node))
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
@@ -75,9 +99,7 @@ def _function(call: AggregateCall) -> Mapping[str, Any]:
     return {"function": call.function, "distinct": call.distinct}
 
 
-def normalize(
-    frame: DataFrame, node: nodes.ChangelogNormalize, update_before: bool, tally: Tally
-) -> DataFrame:
+def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
     """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
     tells = ORDER_COLUMN in frame.columns
     spec = {
@@ -86,16 +108,193 @@ def normalize(
         "columns": [column_name(i) for i in range(len(node.columns))],
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
-        "updateBefore": update_before,
-        "keepEqual": False,
     }
-    return _operator(frame, "normalize", spec, tally.of(_table(node)))
+    return _operator("normalize", [frame], spec, demand, _table(node))
 
 
-def _operator(frame: DataFrame, method: str, spec: Mapping[str, Any], *more: Any) -> DataFrame:
-    spark = frame.sparkSession
+def rank(
+    frame: DataFrame,
+    node: nodes.Rank,
+    arriving: ChangelogMode,
+    told_by_place: bool,
+    demand: Demand,
+) -> DataFrame:
+    """`arriving`: what the input sends. `told_by_place`: whether who gets the rows tells them apart by their place."""
+    spec = {
+        "name": node.describe(),
+        "partition": [column_name(k) for k in node.partition],
+        "start": node.start,
+        "end": node.end,
+        "endColumn": None if node.end_column is None else column_name(node.end_column),
+        "number": node.number is not None,
+        "byRank": node.number is not None or node.start == node.end,
+        "deletesByKey": node.row_key is not None and not told_by_place,
+        **_ordered(node, arriving),
+    }
+    result = _operator("rank", [frame], spec, demand, node.describe())
+    return result.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: Demand) -> DataFrame:
+    """ORDER BY and LIMIT: a Top-N of all rows."""
+    assert node.limit is not None
+    spec = {
+        "name": node.describe(),
+        "partition": [],
+        "start": node.offset + 1,
+        "end": node.offset + node.limit,
+        "number": False,
+        "byRank": False,
+        "deletesByKey": False,
+        **_ordered(node, arriving),
+    }
+    rows = _operator("rank", [frame], spec, demand, node.describe())
+    return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
+
+
+def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> DataFrame:
+    """The first or the last row of each key."""
+    clock = t.time_attribute(node.input.columns[node.time].type)
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.keys],
+        "columns": [column_name(i) for i in range(len(node.columns))],
+        "time": column_name(node.time),
+        "rowtime": clock is t.TimeAttribute.ROWTIME,
+        "last": node.last,
+    }
+    rows = _operator("deduplicate", [frame], spec, demand)
+    return rows if node.last else rows.drop(KIND_COLUMN)
+
+
+def materialize(
+    frame: DataFrame, sink: nodes.Sink, arriving: ChangelogMode, demand: Demand
+) -> DataFrame:
+    """The rows of a sink's primary key, one for each, where the query has another key."""
+    name = f"table '{sink.table.name}'"
+    keys = sorted(sink.key)
+    upsert_key = min(sink.input.upsert_keys, key=lambda k: (len(k), sorted(k)), default=None)
+    spec = {
+        "name": name,
+        "keys": [column_name(k) for k in keys],
+        "keyNames": [sink.table.schema.writable[k].name for k in keys],
+        "columns": [column_name(i) for i in range(len(sink.input.columns))],
+        "upsertKey": None if upsert_key is None else [column_name(k) for k in sorted(upsert_key)],
+        "onConflict": sink.on_conflict or "DEDUPLICATE",
+        "insertOnly": arriving.insert_only,
+    }
+    return _operator("materialize", [frame], spec, demand, name)
+
+
+def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str, Any]:
+    """What the kernel is told about the rows of a Top-N and their order."""
+    key = node.row_key
+    if arriving.insert_only:
+        strategy = "APPEND"
+    elif node.strategy.startswith("UpdateFastStrategy") and not arriving & {
+        RowKind.UPDATE_BEFORE,
+        RowKind.DELETE,
+    }:
+        strategy = "UPDATE"
+    else:
+        strategy = "RETRACT"
+    return {
+        "columns": [column_name(i) for i in range(len(node.input.columns))],
+        "order": [_sort_column(k) for k in node.order],
+        "strategy": strategy,
+        "rowKey": None if key is None else [column_name(k) for k in key],
+    }
+
+
+def _sort_column(key: SortKey) -> dict[str, Any]:
+    return {
+        "column": column_name(key.column),
+        "descending": key.descending,
+        "nullsLast": key.nulls_last,
+    }
+
+
+@dataclass(frozen=True)
+class JoinSide:
+    """One side of a join: its rows as columns c0…, and the kinds in which they come."""
+
+    frame: DataFrame
+    mode: ChangelogMode
+
+
+def join(
+    left: JoinSide,
+    right: JoinSide,
+    node: nodes.Join,
+    condition: str | None,
+    last: bool,
+    demand: Demand,
+) -> DataFrame:
+    """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
+    equalities, over c0… of both sides. `last`: no operator comes after."""
+    width = len(node.left.columns)
+    moved = [
+        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
+    ]
+    kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
+    shifted = right.frame.selectExpr(*moved, *kind)
+    spec = {
+        "name": f"Join of {_table(node.left)} and {_table(node.right)}",
+        "kind": node.kind,
+        "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
+        "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
+        "nullSafe": [_is_null_safe(part) for part in node.equalities],
+        "condition": condition,
+        "updateKey": _update_key(node.upsert_keys, last),
+        "updates": RowKind.UPDATE_AFTER in demand.mode,
+        "deletes": RowKind.DELETE in demand.mode,
+    }
+    result = _operator("join", [left.frame, shifted], spec, demand, str(spec["name"]))
+    return result.drop(KIND_COLUMN) if demand.mode.insert_only else result
+
+
+def _side(
+    mode: ChangelogMode, node: nodes.Node, keys: Sequence[int], shift: int
+) -> Mapping[str, Any]:
+    def names(columns: Iterable[int]) -> list[str]:
+        return [column_name(shift + c) for c in columns]
+
+    unique = None
+    if RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode:
+        unique = names(_least(nodes.containing(node.upsert_keys, keys)))
+    return {"columns": names(range(len(node.columns))), "keys": names(keys), "unique": unique}
+
+
+def _is_null_safe(equality: Expr) -> bool:
+    return isinstance(equality, Call) and equality.function == "IS NOT DISTINCT FROM"
+
+
+def _least(keys: Keys) -> list[int]:
+    return min((sorted(k) for k in keys), key=lambda k: (len(k), k))
+
+
+def _update_key(keys: Keys, last: bool) -> list[str] | None:
+    """What makes two rows of a result the same one. An operator that comes after may know rows by any of their keys;
+    a sink knows them by one, and is better off with few columns, of which none turns NULL."""
+    if not keys:
+        return None
+    columns = _least(keys) if last else sorted(frozenset().union(*keys))
+    return [column_name(c) for c in columns]
+
+
+def _operator(
+    method: str,
+    frames: Sequence[DataFrame],
+    spec: Mapping[str, Any],
+    demand: Demand,
+    counted: str | None = None,
+) -> DataFrame:
+    """`counted`: the name under which it counts what should not be, if it does."""
+    spark = frames[0].sparkSession
     operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
-    return DataFrame(operator(frame._jdf, json.dumps(spec), *more), spark)
+    told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
+    counts = () if counted is None else (demand.tally.of(counted),)
+    return DataFrame(operator(*(f._jdf for f in frames), json.dumps(told), *counts), spark)
 
 
 def _table(node: nodes.Node) -> str:

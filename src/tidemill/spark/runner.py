@@ -149,6 +149,7 @@ class RunningJob:
     def notices(self) -> list[str]:
         """What there is to tell the user since the last call."""
         said = [*self._said, *self.spark._jvm.io.tidemill.Notices.take().splitlines()]
+        said += self.tally.warnings()
         self._said.clear()
         return said
 
@@ -269,9 +270,10 @@ class Runner:
                 tally,
                 reads_of(job.roots, every_partition=any(by_task)),
                 job_id if job.exactly_once else None,
+                ttl=_ttl(job),
             )
             frames = [
-                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root.input)
+                replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)
                 for root, modes, numbers in zip(job.roots, job.modes, by_task, strict=True)
             ]
             writer = self._writer(job, job_id, ends, targets, frames, dropped)
@@ -456,6 +458,11 @@ def _text_sink(job: Job) -> bool:
     return any(
         isinstance(r, nodes.Collect) or isinstance(r.table.connector, PrintTable) for r in job.roots
     )
+
+
+def _ttl(job: Job) -> timedelta:
+    ttl = job.settings.get("table.exec.state.ttl")
+    return ttl if isinstance(ttl, timedelta) else timedelta(0)
 
 
 def _zone(job: Job) -> str:

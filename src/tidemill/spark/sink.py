@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from tidemill.changelog import KIND_COLUMN, RowKind
+from tidemill.changelog import KIND_COLUMN
 from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
 from tidemill.spark.arrow import map_in_arrow
-from tidemill.spark.constraints import Constraints
+from tidemill.spark.constraints import Constraints, takes_back
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import reported
 from tidemill.spark.lower import TASK_COLUMN
@@ -99,12 +99,13 @@ class Encode:
         import pyarrow.compute as pc
 
         kinds = (batch.column(KIND_COLUMN),) if self.changes else ()
-        encoded = self._encode(encoder, self.value, batch, *kinds)
-        if not self.deletes:
-            return encoded
-        gone = pa.array([int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)], pa.int8())
-        is_delete = pc.is_in(batch.column(KIND_COLUMN), gone)
-        return pc.if_else(is_delete, pa.scalar(None, encoded.type), encoded)
+        stays = pc.invert(takes_back(batch)) if self.deletes else None
+        if stays is None or pc.all(stays).as_py():
+            return self._encode(encoder, self.value, batch, *kinds)
+        # Of a row that goes only the key counts: its other columns may hold what no value may.
+        encoded = self._encode(encoder, self.value, batch.filter(stays))
+        place = pc.subtract(pc.cumulative_sum(stays.cast(pa.int32())), 1)
+        return encoded.take(pc.if_else(stays, place, pa.scalar(None, pa.int32())))
 
     def _encode(self, encoder: Any, side: Encoding, batch: pa.RecordBatch, *kinds: Any) -> Any:
         import pyarrow as pa
@@ -194,7 +195,9 @@ def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:
         for i, c in enumerate(sink.table.schema.writable)
         if not isinstance(c, Metadata)
     )
-    return Constraints(sink.table.name, columns, sink.enforcement, dropped)
+    by_key = isinstance(sink.table.connector, UpsertKafkaTable)
+    key = frozenset(sink.table.schema.primary_key) if by_key else None
+    return Constraints(sink.table.name, columns, sink.enforcement, dropped, key)
 
 
 def kept(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame:

@@ -8,6 +8,7 @@ its address. Nothing is dropped without being counted.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from tidemill.changelog import KIND_COLUMN
+from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, RowKind
 from tidemill.formats import UNREADABLE, BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
@@ -31,7 +32,8 @@ from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
 from tidemill.tables.formats import IGNORE_PARSE_ERRORS, VALUE_PREFIX
-from tidemill.tables.kafka import BAD_RECORDS, HEADER_LIST, BadRecords, TopicTable
+from tidemill.tables.kafka import BAD_RECORDS, HEADER_LIST, ROW_KIND, BadRecords, TopicTable
+from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import BYTES, Field, RowType
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
     "timestamp": ("timestamp", s.TimestampType()),
     "timestamp-type": ("timestamp_type", s.StringType()),
 }
+
 
 Count = Callable[[str, int], None]
 
@@ -121,6 +124,8 @@ class Side:
     option_prefix: str
     metadata: tuple[str, ...] = ()
     """Keys of what the format itself tells about a record."""
+    deletes: bool = False
+    """Whether a null is a delete, a row of NULLs, and all else an upsert; which is which its kind tells."""
 
     def reader(self, judged: bool) -> SideReader:
         """`judged`: a document that `ignore-parse-errors` would skip is a bad record all the same."""
@@ -146,6 +151,34 @@ class SideReader:
     """Tells why a document was skipped; it is asked only when one was."""
 
     def read(self, values: pa.Array) -> Decoded:
+        return self._changes(values) if self.side.deletes else self._rows(values)
+
+    def _changes(self, values: pa.Array) -> Decoded:
+        """Upserts and deletes, in the order of their records. No format sees the nulls, though some would read them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        present, gone = (
+            pc.indices_nonzero(which).cast(pa.int32())
+            for which in (values.is_valid(), values.is_null())
+        )
+        found = self._rows(values.take(present) if len(gone) else values)
+        rows = present if found.records is None else present.take(found.records)
+        kinds = [_repeated(RowKind.UPDATE_AFTER, len(rows)), _repeated(RowKind.DELETE, len(gone))]
+        found.kinds = pa.concat_arrays(kinds)
+        if not len(gone):
+            return found
+        records = pa.concat_arrays([rows, gone])
+        order = pc.sort_indices(records)
+        return Decoded(
+            [pa.concat_arrays([c, pa.nulls(len(gone), c.type)]).take(order) for c in found.columns],
+            None if found.records is None else records.take(order),
+            found.kinds.take(order),
+            [BadRecord(present[b.index].as_py(), b.field, b.reason) for b in found.bad],
+            found.dropped,
+        )
+
+    def _rows(self, values: pa.Array) -> Decoded:
         import pyarrow as pa
 
         decoded: Decoded = self.decoder.decode(values)
@@ -158,6 +191,12 @@ class SideReader:
         decoded.bad = sorted([*decoded.bad, *found], key=lambda bad: bad.index)
         decoded.dropped[UNREADABLE] -= len(found)
         return decoded
+
+
+def _repeated(kind: RowKind, number: int) -> Any:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(int(kind), pa.int8()), number)
 
 
 @dataclass(frozen=True)
@@ -178,6 +217,17 @@ class Decode:
     bad_records: BadRecords | None
     """With DEAD_LETTER there is a last column, `_bad`: a dead letter has nothing but that, a row everything else."""
     count: Count = field(hash=False, compare=False)
+    shared: tuple[tuple[int, int], ...] = ()
+    """Of the key's columns and the value's, pairs that are one column. It comes from the value, as in Flink; of a
+    delete, which has none, from the key."""
+    origin: tuple[str, ...] = ()
+    """The kernel columns that make ORIGIN_COLUMN and ORDER_COLUMN, which come after the kind; empty without them."""
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The columns after c0, c1, …, but for dead letters."""
+        kind = (KIND_COLUMN,) if self.has_kinds else ()
+        return (*kind, *((ORIGIN_COLUMN, ORDER_COLUMN) if self.origin else ()))
 
     @property
     def has_letters(self) -> bool:
@@ -195,8 +245,7 @@ class Decode:
         with reported(self.table):
             value_reader = self.value.reader(judged)
             key_reader = self.key.reader(judged) if self.key else None
-        names = [column_name(i) for i in range(len(self.order))]
-        names += [KIND_COLUMN] if self.has_kinds else []
+        names = [*(column_name(i) for i in range(len(self.order))), *self.hidden]
         letter_type = arrow_type(_LETTER)
         letters = self.has_letters
         for batch in batches:
@@ -214,12 +263,13 @@ class Decode:
                 self._count_sides(batch, (key_reader, key), (value_reader, value))
                 columns, origin = _cross(key, value, batch.num_rows)
             kinds = [columns.pop()] if self.has_kinds else []
+            if self.shared:
+                _take_keys_of_deletes(columns, self.shared, *kinds)
             if bad:
                 yield from self._judge(bad, batch, columns)
-            for name in self.kept:
-                column = batch.column(name)
-                columns.append(column if origin is None else column.take(origin))
+            columns += [_of_records(batch.column(name), origin) for name in self.kept]
             arrays = [*(columns[i] for i in self.order), *kinds]
+            arrays += [_of_records(batch.column(name), origin) for name in self.origin]
             if letters:
                 arrays.append(pa.nulls(len(arrays[0]), letter_type))
             yield pa.RecordBatch.from_arrays(arrays, names=[*names, BAD_COLUMN][: len(arrays)])
@@ -284,12 +334,11 @@ class Decode:
         letters = [self._letter(batch, i, by_record[i]) for i in sorted(by_record)]
         types = [c.type for c in columns] + [batch.column(k).type for k in self.kept]
         arrays = [pa.nulls(len(letters), types[i]) for i in self.order]
-        names = [column_name(i) for i in range(len(self.order))]
-        if self.has_kinds:
-            arrays.append(pa.nulls(len(letters), pa.int8()))
-            names.append(KIND_COLUMN)
+        hidden = [pa.int8()] if self.has_kinds else []
+        hidden += [batch.column(name).type for name in self.origin]
+        arrays += [pa.nulls(len(letters), type_) for type_ in hidden]
         arrays.append(pa.array(letters, arrow_type(_LETTER)))
-        names.append(BAD_COLUMN)
+        names = (*(column_name(i) for i in range(len(self.order))), *self.hidden, BAD_COLUMN)
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _letter(
@@ -396,6 +445,22 @@ def _advice_about_times(bad: BadRecord, side: Side) -> str | None:
     return ", and ".join(steps) or None
 
 
+def _of_records(column: Any, origin: Any) -> Any:
+    """A column of the records as one of the rows that were made of them."""
+    return column if origin is None else column.take(origin)
+
+
+def _take_keys_of_deletes(
+    columns: list[Any], shared: Sequence[tuple[int, int]], kinds: Any
+) -> None:
+    import pyarrow.compute as pc
+
+    is_delete = pc.equal(kinds, int(RowKind.DELETE))
+    if pc.any(is_delete).as_py():
+        for key, value in shared:
+            columns[value] = pc.if_else(is_delete, columns[key], columns[value])
+
+
 def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:
     """Every row of a record's key with every row of its value: no key row, no row at all."""
     import pyarrow as pa
@@ -430,6 +495,8 @@ class Decoding:
     """Of the kernel's columns, those that it reads."""
     decode: Decode
     output: Any
+    inserts: tuple[str, ...] | None
+    """What makes the scan's columns of what was decoded where changes are told as inserts; else they are the same."""
     casts: Mapping[str, str]
     """Columns that are not of the type that the table declares, with their casts."""
     dead_letters: str | None
@@ -455,6 +522,8 @@ class Decoding:
         if self.dead_letters is not None:
             decoded = divert(decoded, self.dead_letters)
         # Every projection copies the rows once more, so there is none without need.
+        if self.inserts is not None:
+            decoded = decoded.selectExpr(*self.inserts)
         if not self.casts:
             return decoded
         return decoded.withColumns({name: f.expr(cast) for name, cast in self.casts.items()})
@@ -470,6 +539,8 @@ class Scanning:
     """The job's id and the scan's number in it, if the job writes exactly once, dead letters included."""
     every_partition: bool = False
     """Whether a partition without new records has a task too."""
+    tells_origin: bool = False
+    """Whether rows have an ORIGIN_COLUMN and an ORDER_COLUMN."""
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
@@ -487,11 +558,14 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     connector = table.connector
     assert isinstance(connector, TopicTable)
     column_types = {c.name: c.type for c in schema.columns}
-    wanted = [c for n in scan.names if (c := schema.column(n)) is not None]
+    columns = [c for n in scan.names if (c := schema.column(n)) is not None]
+    # A row's kind is decoded as such, whatever is made of it then.
+    wanted = [c for c in columns if not _is_kind(c)]
     physical = [c.name for c in wanted if isinstance(c, Physical)]
-    # A column that is in key and value comes from the value, as in Flink.
+    # A column that is in key and value comes from the value, as in Flink; of a delete without a value, from the key.
+    deletes = isinstance(connector, UpsertKafkaTable)
     in_value = {column: name for column, name in connector.value_columns}
-    in_key = {c: n for c, n in connector.key_columns if c not in in_value}
+    in_key = {c: n for c, n in connector.key_columns if deletes or c not in in_value}
     told = [c.key for c in wanted if isinstance(c, Metadata) and _is_told(c)]
     value = Side(
         connector.value_format.name,
@@ -500,6 +574,7 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
         tuple(in_value[c] for c in physical if c in in_value),
         connector.value_format.prefix,
         tuple(key.removeprefix(VALUE_PREFIX) for key in dict.fromkeys(told)),
+        deletes,
     )
     key = None
     if connector.key_format is not None:
@@ -517,20 +592,24 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
         kept = ["partition"]  # a batch without columns would lose its number of rows
     # The address of a record is for messages only; a topic's name per row would cost more than all else.
     topic = connector.topics[0] if connector.has_one_topic else None
+    origin = ("partition" if topic else "origin", "offset") if scanning.tells_origin else ()
     read = ["value", "partition", "offset"]
     read += [*(["key"] if key else []), *([] if topic else ["topic"])]
-    read += [k for k in kept if k not in read]
+    read += [k for k in (*kept, *origin) if k not in read]
     letters = _dead_letters(table, scanning)
     if letters is not None:
         read += [k for k in _ORIGIN_COLUMNS if k not in read]
 
     # A physical column, metadata of the format and a kernel column may all be called alike.
     made = [
-        *(("column", c) for c in physical if c in in_key),
+        *(("key" if c in in_value else "column", c) for c in physical if c in in_key),
         *(("column", c) for c in physical if c in in_value),
         *(("told", key) for key in dict.fromkeys(told)),
         *(("kernel", name) for name in kept),
     ]
+    shared = tuple(
+        (i, made.index(("column", c))) for i, (where, c) in enumerate(made) if where == "key"
+    )
     sources = [_source_of(c) for c in wanted] or [("kernel", name) for name in kept]
     kernel_types = dict(KERNEL_COLUMNS.values())
     types = [
@@ -541,23 +620,43 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
         )
         for where, name in sources
     ]
-    fields = [s.StructField(column_name(i), x) for i, x in enumerate(types)]
-    has_kinds = not connector.value_format.definition.changelog.insert_only
-    if has_kinds:
-        fields.append(s.StructField(KIND_COLUMN, s.ByteType()))
-    if letters is not None:
-        fields.append(s.StructField(BAD_COLUMN, spark_type(_LETTER)))
     order = tuple(made.index(source) for source in sources)
     policy = connector.reading.bad_records
     decode = Decode(
-        table.name, topic, value, key, tuple(kept), order, has_kinds, policy, scanning.count
+        table.name,
+        topic,
+        value,
+        key,
+        tuple(kept),
+        order,
+        not connector.changes.insert_only,
+        policy,
+        scanning.count,
+        shared,
+        origin,
     )
+    fields = [s.StructField(column_name(i), x) for i, x in enumerate(types)]
+    fields += [s.StructField(name, _HIDDEN_TYPES[name]) for name in decode.hidden]
+    if letters is not None:
+        fields.append(s.StructField(BAD_COLUMN, spark_type(_LETTER)))
+    inserts = _as_append(columns, decode) if connector.reading.as_append else None
     casts = {
         column_name(i): cast
-        for i, c in enumerate(wanted)
+        for i, c in enumerate(columns)
         if isinstance(c, Metadata) and (cast := _cast(c, connector, i))
     }
-    return Decoding(tuple(read), decode, s.StructType(fields), casts, letters)
+    return Decoding(tuple(read), decode, s.StructType(fields), inserts, casts, letters)
+
+
+_HIDDEN_TYPES = {
+    KIND_COLUMN: s.ByteType(),
+    ORIGIN_COLUMN: s.IntegerType(),
+    ORDER_COLUMN: s.LongType(),
+}
+
+
+def _is_kind(column: Column) -> bool:
+    return isinstance(column, Metadata) and column.key == ROW_KIND
 
 
 def _is_told(column: Metadata) -> bool:
@@ -589,6 +688,17 @@ def _dead_letters(table: Table, scanning: Scanning) -> str | None:
     target["guarantee"] = "exactly-once"
     target["transactionalIdPrefix"] = f"tidemill-{job}-{table.name}-dead-letters-{number}"
     return json.dumps({"job": job, "sinks": [target]})
+
+
+def _as_append(columns: Sequence[Column], decode: Decode) -> tuple[str, ...]:
+    """The columns of a table whose every change is an insert, its kind as a text where a column asks for it."""
+    symbols = ", ".join(f"'{kind.symbol}'" for kind in RowKind)
+    kind = (
+        f"elt({KIND_COLUMN} + 1, {symbols})" if decode.has_kinds else f"'{RowKind.INSERT.symbol}'"
+    )
+    places = map(column_name, itertools.count())
+    shown = [kind if _is_kind(c) else next(places) for c in columns] or [next(places)]
+    return tuple(f"{made} AS {column_name(i)}" for i, made in enumerate(shown))
 
 
 def _cast(column: Metadata, connector: TopicTable, index: int) -> str | None:

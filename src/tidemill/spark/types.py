@@ -58,5 +58,16 @@ def spark_schema(fields: Iterable[t.Field]) -> Any:
 
 
 def spark_ddl(type_: t.SqlType) -> str:
-    """The type as Spark SQL text, for casts."""
+    """The type as Spark SQL text, for casts. Names of fields may be anything."""
+    match type_:
+        case t.ArrayType():
+            return f"array<{spark_ddl(type_.element)}>"
+        case t.MapType():
+            return f"map<{spark_ddl(type_.key)},{spark_ddl(type_.value)}>"
+        case t.MultisetType():
+            return f"map<{spark_ddl(type_.element)},int>"
+        case t.RowType():
+            names = (f.name.replace("`", "``") for f in type_.fields)
+            parts = (f"`{n}`:{spark_ddl(f.type)}" for n, f in zip(names, type_.fields, strict=True))
+            return f"struct<{','.join(parts)}>"
     return str(spark_type(type_).simpleString())

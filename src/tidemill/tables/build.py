@@ -27,7 +27,7 @@ from tidemill.tables.formats import value_metadata
 from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
 from tidemill.tables.options import OptionReader, raise_all
-from tidemill.tables.upsert_kafka import UPSERT_KAFKA, UpsertKafkaTable
+from tidemill.tables.upsert_kafka import UPSERT_KAFKA
 from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
 
 _RESERVED = re.compile(r"\$\{(env|file):")
@@ -239,7 +239,7 @@ def check_writers(
     )
 
 
-def why_not_runnable(table: Table, *, written: bool) -> str | None:
+def why_not_runnable(table: Table) -> str | None:
     """What keeps a job from reading or writing a table that may be declared and planned: its name, or None."""
     connector = table.connector
     if not isinstance(connector, TopicTable):
@@ -247,8 +247,6 @@ def why_not_runnable(table: Table, *, written: bool) -> str | None:
     for spec in (connector.value_format, connector.key_format):
         if spec is not None and not spec.definition.runnable:
             return f"format '{spec.name}'"
-    if not written and isinstance(connector, UpsertKafkaTable):
-        return "upsert-kafka source"
     return None
 
 

@@ -93,6 +93,11 @@ class Connector:
         return INSERT_ONLY
 
     @property
+    def has_unique_rows(self) -> bool:
+        """Whether a scan's rows of one PRIMARY KEY are one row and its changes."""
+        return True
+
+    @property
     def sink_mode(self) -> ChangelogMode:
         """The kinds of rows that the table takes as a sink."""
         return INSERT_ONLY

@@ -15,7 +15,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, ClassVar
 
-from tidemill.changelog import ChangelogMode
+from tidemill.changelog import INSERT_ONLY, ChangelogMode
 from tidemill.tables.catalog import Connector, Schema
 from tidemill.tables.connector import (
     ConnectorDefinition,
@@ -33,6 +33,7 @@ from tidemill.tables.formats import (
 )
 from tidemill.tables.metadata import MetadataKey, MetadataKeys
 from tidemill.tables.options import (
+    BOOLEAN,
     DURATION,
     INTEGER,
     LONG,
@@ -148,6 +149,8 @@ class Reading:
     data_loss: DataLoss = DataLoss.FAIL
     max_rows_per_batch: int | None = None
     rows_per_second: int | None = None
+    as_append: bool = False
+    """Whether every change is a row of its own, which nothing takes back."""
 
     def __post_init__(self) -> None:
         if (self.bad_records is BadRecords.DEAD_LETTER) != (self.dead_letter_topic is not None):
@@ -196,6 +199,19 @@ class TopicTable(Connector):
     transaction_naming: TransactionNaming
     reading: Reading = Reading()
     new_topic: NewTopic | None = None
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """The kinds that the records tell."""
+        return self.value_format.definition.changelog
+
+    @property
+    def source_mode(self) -> ChangelogMode:
+        return INSERT_ONLY if self.reading.as_append else self.changes
+
+    @property
+    def has_unique_rows(self) -> bool:
+        return not self.reading.as_append
 
     @property
     def is_bounded(self) -> bool:
@@ -251,15 +267,11 @@ class KafkaTable(TopicTable):
     """default, fixed or round-robin."""
 
     @property
-    def source_mode(self) -> ChangelogMode:
-        """A topic of changes gives what its format tells; every other topic only grows."""
-        return self.value_format.definition.changelog
-
-    @property
     def sink_mode(self) -> ChangelogMode:
         return self.value_format.definition.changelog
 
 
+ROW_KIND = "row_kind"
 _HEADERS = MapType(key=STRING_COLUMN, value=BYTES)
 HEADER_LIST = ArrayType(
     element=RowType(
@@ -287,6 +299,11 @@ KAFKA_METADATA: MetadataKeys = {
     "timestamp": MetadataKey(_TIMESTAMP.not_null, _TIMESTAMP, "Timestamp of the record."),
     "timestamp-type": MetadataKey(
         STRING_COLUMN.not_null, None, "NoTimestampType, CreateTime or LogAppendTime."
+    ),
+    ROW_KIND: MetadataKey(
+        STRING_COLUMN.not_null,
+        None,
+        "What the record did to its row: `+I`, `-U`, `+U` or `-D`. Needs `scan.as-append`. Not in Flink.",
     ),
 }
 
@@ -460,6 +477,13 @@ ROWS_PER_SECOND = Option(
     at_least(1, LONG),
     "Most records that are read in a second, on average. Not in Flink.",
 )
+AS_APPEND = Option(
+    "scan.as-append",
+    BOOLEAN,
+    "Whether every change is read as an insert: a log of changes. The metadata `row_kind` tells what it was. Not in"
+    " Flink.",
+    False,
+)
 SINK_PARTITIONER = Option(
     "sink.partitioner",
     STRING,
@@ -531,6 +555,7 @@ SHARED_OPTIONS: tuple[Option[Any], ...] = (
     ON_DATA_LOSS,
     MAX_ROWS_PER_BATCH,
     ROWS_PER_SECOND,
+    AS_APPEND,
     SINK_PARALLELISM,
     DELIVERY_GUARANTEE,
     TRANSACTIONAL_ID_PREFIX,
@@ -606,6 +631,7 @@ def read_shared(
             known = [pair for pair in columns if pair[0] in _physical(declaration)]
             check_types(reader, chosen, _fields(declaration.schema, tuple(known)))
     _check_written_headers(declaration, reader)
+    _check_kinds(declaration, reader)
     reader.finish()
     assert value is not None and value.spec is not None
     topics = reader.get(TOPIC) or ()
@@ -747,6 +773,7 @@ def _read_reading(reader: OptionReader) -> Reading:
         reader.value(ON_DATA_LOSS),
         reader.get(MAX_ROWS_PER_BATCH),
         reader.get(ROWS_PER_SECOND),
+        reader.value(AS_APPEND),
     )
 
 
@@ -898,6 +925,19 @@ def _check_written_headers(declaration: Declaration, reader: OptionReader) -> No
         )
 
 
+def _check_kinds(declaration: Declaration, reader: OptionReader) -> None:
+    """Rows that change have no kind to show: it is what the engine goes by, and a row has several in its time."""
+    for column in declaration.schema.metadata:
+        if column.key == ROW_KIND and not reader.value(AS_APPEND):
+            reader.error(
+                "OPT-057",
+                f"metadata key '{ROW_KIND}' in column '{column.name}' of table '{declaration.name}' needs"
+                f" '{AS_APPEND.key}' = 'true': only a change that is read as an insert has its kind in a column",
+                declaration.column_span(column.name),
+                f"add '{AS_APPEND.key}' = 'true', and every change is a row; or leave the column out",
+            )
+
+
 # --- kafka -------------------------------------------------------------------------------------
 
 
@@ -907,6 +947,13 @@ def _build_kafka(declaration: Declaration, reader: OptionReader) -> KafkaTable:
     timestamp = reader.get(STARTUP_TIMESTAMP) if mode is StartupMode.TIMESTAMP else None
     _check_reset(reader, mode)
     value = _choose_value(declaration, reader)
+    if value and value.insert_only and reader.value(AS_APPEND):
+        reader.warn(
+            "OPT-016",
+            f"option '{AS_APPEND.key}' has no effect: format '{value.name}' tells only inserts",
+            reader.key_span(AS_APPEND),
+            "leave it out, or name the format of the changes, such as 'debezium-json'",
+        )
     key = choose_format(reader, KEY_FORMAT)
     key_fields = reader.value(KEY_FIELDS)
     if reader.has(KEY_FIELDS) and not reader.has(KEY_FORMAT):  # V13

@@ -79,6 +79,7 @@ CODES: Mapping[str, str] = {
     "OPT-054": "the connector works in the other direction only",
     "OPT-055": "the format's options let the table only be read",
     "OPT-056": "rows cannot choose among the table's topics",
+    "OPT-057": "a row's kind is told only where changes are read as inserts",
     "OPT-060": "datagen: no such field",
     "OPT-061": "datagen: the type cannot be generated",
     "OPT-062": "datagen: a sequence lacks a bound",

@@ -243,17 +243,17 @@ _HONOURED = (
         Status.HONOURED,
         "STREAMING",
     ),
+    Setting(
+        "table.exec.state.ttl",
+        DURATION,
+        "How long state of an idle key is kept; 0 is for ever.",
+        Status.HONOURED,
+        timedelta(0),
+    ),
     Setting("table.sql-dialect", _DIALECT, "Flink's default dialect.", Status.HONOURED, "default"),
 )
 
 _LATER = (
-    Setting(
-        "table.exec.state.ttl",
-        DURATION,
-        "How long state of an idle key is kept.",
-        Status.LATER,
-        timedelta(0),
-    ),
     Setting(
         "table.exec.source.idle-timeout",
         DURATION,
@@ -272,14 +272,14 @@ _LATER = (
         "table.exec.sink.upsert-materialize",
         one_of("NONE", "AUTO", "FORCE"),
         "Whether changes are put in order before an upsert sink.",
-        Status.LATER,
+        Status.HONOURED,
         "AUTO",
     ),
     Setting(
         "table.exec.sink.require-on-conflict",
         BOOLEAN,
         "Whether an upsert key other than the primary key needs ON CONFLICT.",
-        Status.LATER,
+        Status.HONOURED,
         False,
     ),
     Setting(

@@ -46,7 +46,7 @@ class UpsertKafkaTable(TopicTable):
     buffer_flush: BufferFlush | None = None
 
     @property
-    def source_mode(self) -> ChangelogMode:
+    def changes(self) -> ChangelogMode:
         """Flink's: whether a record is its key's first, the connector cannot know, so it calls none an insert."""
         return UPSERTS_AND_DELETES
 

@@ -14,6 +14,7 @@ from tidemill.plan.binder.relations import (
     note_hint,
     refuse_aggregates,
     rename,
+    state_ttls,
 )
 from tidemill.plan.binder.subqueries import Subqueries
 from tidemill.plan.expressions import (
@@ -158,9 +159,14 @@ class Queries(Subqueries):
         return _distinct(nodes.Join(kind, left, right, conjunction(same)))
 
     def _select(self, body: ast.Select, order: tuple[ast.OrderItem, ...]) -> Selected:
+        around, self._ttls = self._ttls, {}
         for hint in body.hints:
-            note_hint(hint, self._catalog)
+            if hint.name.upper() == "STATE_TTL":
+                self._ttls |= state_ttls(hint, body.source)
+            else:
+                note_hint(hint, self._catalog)
         node, scope = self._from(body)
+        ttl, self._ttls = self._ttls_of(body.source), around
         scope = replace(
             scope,
             outer=self._outer,
@@ -202,7 +208,7 @@ class Queries(Subqueries):
             # The row outside picks a group, so that its columns are keys.
             extra = [e for e in inner if e is not None]
             node, exprs = group(
-                body, scope, node, [*computed, *(Placed(e, body) for e in extra)], extra
+                body, scope, node, [*computed, *(Placed(e, body) for e in extra)], extra, ttl
             )
         else:
             exprs = [p.expr for p in computed]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Protocol
 
 from tidemill import types as t
@@ -15,11 +16,14 @@ from tidemill.plan.expressions import (
     Call,
     Expr,
     Input,
+    Literal,
     OuterInput,
     OverCall,
     SortKey,
+    UserCall,
     conjunction,
     conjuncts,
+    inputs,
     rewrite,
     shifted,
     walk,
@@ -32,6 +36,7 @@ from tidemill.plan.user_functions import FindFunction, check_user_call, no_funct
 from tidemill.sql import ast
 from tidemill.tables import check_read
 from tidemill.tables.catalog import Computed, Table, View
+from tidemill.tables.options import parse_duration
 
 AstChange = Callable[[ast.Expression], ast.Expression]
 
@@ -112,6 +117,8 @@ class Relations:
         self._catalog = catalog
         self._common = dict(common or {})
         self._outer = outer
+        self._ttls: dict[str, timedelta] = {}
+        """How long state is kept that a table of this query block fills, by its name (STATE_TTL)."""
 
     def query(self, query: ast.Query, top: bool = False) -> Node:
         raise NotImplementedError
@@ -201,16 +208,21 @@ class Relations:
                 return self._temporal_join(join, kind, left, left_scope, join.right, as_of)
             case ast.TableFunction() if not _is_window(join.right.call):
                 self._check_correlate(join, kind)
-                return self._table_function(join.right, left, left_scope, kind)
+                node, scope = self._table_function(join.right, left, left_scope, kind)
+                return self._correlated(join, node, scope), scope
             case ast.Subquery(lateral=True):
                 return self._lateral(join, kind, left, left_scope, join.right)
         right, right_scope = self._relation(join.right)
         scope = _side_by_side(left_scope, right_scope, len(left.columns))
         condition, common = self._join_condition(join, scope, left_scope, right_scope, left)
-        node = nodes.Join(kind, left, right, condition)
+        ttls = self._ttls_of(join.left), self._ttls_of(join.right)
+        node = nodes.Join(kind, left, right, condition, ttls=ttls if any(ttls) else ())
         if kind in ("SEMI", "ANTI"):
             return node, left_scope.over(node.columns)
         return node, replace(scope.over(node.columns), common=common)
+
+    def _ttls_of(self, relation: ast.Relation | None) -> timedelta | None:
+        return self._ttls.get(_name_of(relation) or "")
 
     def _join_condition(
         self, join: ast.Join, scope: Scope, left: Scope, right: Scope, node: Node
@@ -262,16 +274,38 @@ class Relations:
 
     @staticmethod
     def _check_correlate(join: ast.Join, kind: str) -> None:
-        always = join.condition is None or (
-            isinstance(join.condition, ast.BooleanLiteral) and join.condition.value
-        )
-        if kind not in ("INNER", "LEFT") or join.using or not always:
+        if kind not in ("INNER", "LEFT") or join.using or join.natural:
             raise script_error(
                 "PLAN-075",
                 "a table function can be joined by CROSS JOIN, or by LEFT JOIN … ON TRUE",
                 join.span,
-                "put the condition into WHERE",
+                "what compares it with other tables stands in WHERE",
             )
+
+    def _correlated(self, join: ast.Join, node: Node, scope: Scope) -> Node:
+        """A table function whose rows must fulfil a condition to be joined."""
+        assert isinstance(node, nodes.Correlate)
+        condition, _ = self._join_condition(join, scope, scope, scope, node)
+        if isinstance(condition, Literal) and condition.value is True:
+            return node
+        assert join.condition is not None
+        width = len(node.input.columns)
+        if any(i < width for i in inputs(condition)):
+            raise script_error(
+                "PLAN-075",
+                "the condition of a table function reads nothing but the function's columns, as in Flink",
+                join.condition.span,
+                "put it into WHERE, or give the function what it needs as an argument",
+            )
+        if node.kind == "INNER":
+            return nodes.Filter(node, condition)
+        if any(isinstance(e, UserCall) for e in walk(condition)):
+            raise script_error(
+                "PLAN-075",
+                "the condition of a LEFT JOIN with a table function cannot call a Python function",
+                join.condition.span,
+            )
+        return replace(node, condition=shifted(condition, -width))
 
     def _temporal_join(
         self,
@@ -360,6 +394,8 @@ class Relations:
                 made.result.fields,
             )
         elif name == "UNNEST":
+            if len(call.arguments) != 1:
+                raise script_error("PLAN-012", "UNNEST takes one argument", call.span)
             arguments = (scope.bind(call.arguments[0]),)
             fields = _unnested(arguments[0].type, call.arguments[0].span)
         else:
@@ -375,7 +411,7 @@ class Relations:
             _check_names(relation.column_aliases, len(fields), relation)
             pairs = zip(fields, relation.column_aliases, strict=True)
             fields = tuple(replace(f, name=a.name) for f, a in pairs)
-        node = nodes.Correlate(left, kind, name, arguments, fields)
+        node = nodes.Correlate(left, kind, name, arguments, fields, made, relation.with_ordinality)
         width = len(left.columns)
         added = tuple(
             Input(c.type, width + i, f.name)
@@ -622,6 +658,56 @@ def hinted(table: Table | View, hint: ast.Hint, catalog: Catalog) -> Table:
     return table
 
 
+def _name_of(relation: ast.Relation | None) -> str | None:
+    """What a query calls something that stands in FROM."""
+    match relation:
+        case ast.TableReference():
+            return (relation.alias or relation.name.parts[-1]).name
+        case ast.Subquery(alias=ast.Identifier(name=name)):
+            return name
+    return None
+
+
+def state_ttls(hint: ast.Hint, source: ast.Relation | None) -> dict[str, timedelta]:
+    """STATE_TTL('t' = '1d'): how long the state of each table of a query block is kept."""
+    known = {name for name in map(_name_of, _relations(source)) if name is not None}
+    found: dict[str, timedelta] = {}
+    for name, text in hint.arguments:
+        if name is None:
+            raise script_error(
+                "PLAN-077",
+                "STATE_TTL needs a table and a time",
+                hint.span,
+                "write /*+ STATE_TTL('t' = '1 d') */",
+            )
+        if name not in known:
+            raise script_error(
+                "PLAN-077",
+                f"STATE_TTL names '{name}', which is no table of this query",
+                hint.span,
+                did_you_mean(name, sorted(known))
+                or "name a table as FROM does, by its alias if it has one",
+            )
+        try:
+            found[name] = parse_duration(text)
+        except ValueError:
+            raise script_error(
+                "PLAN-077",
+                f"'{text}' is no time to live",
+                hint.span,
+                "write '1 d', '12 h' or '30 min'",
+            ) from None
+    return found
+
+
+def _relations(source: ast.Relation | None) -> Iterator[ast.Relation]:
+    if isinstance(source, ast.Join):
+        yield from _relations(source.left)
+        yield from _relations(source.right)
+    elif source is not None:
+        yield source
+
+
 def note_hint(hint: ast.Hint, catalog: Catalog) -> None:
     name = hint.name.upper()
     if name not in (*_BATCH_HINTS, "STATE_TTL", "OPTIONS"):
@@ -633,7 +719,7 @@ def note_hint(hint: ast.Hint, catalog: Catalog) -> None:
         )
     if name == "OPTIONS":
         raise script_error("PLAN-077", "the hint OPTIONS stands behind a table's name", hint.span)
-    message = f"hint {name} has no effect" + (" yet" if name == "STATE_TTL" else " here")
+    message = f"hint {name} has no effect here"
     catalog.warn(Diagnostic("PLAN-078", message, hint.span, severity="warning"))
 
 

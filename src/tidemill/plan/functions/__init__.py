@@ -110,6 +110,10 @@ AGGREGATES = (
     "APPROX_COUNT_DISTINCT",
 )
 """Aggregates that run; SINGLE_VALUE, which has no name in SQL, does too."""
+GATHER = "ARRAY_AGG"
+"""The one that keeps the rows of a group, of which aggregate functions of the user's are computed."""
+SET_MARKS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
+"""What can be asked about the grouping set of a row."""
 
 NON_DETERMINISTIC = frozenset(
     [
@@ -141,9 +145,6 @@ NOT_YET = frozenset(
         "CURRENT_DATABASE",
         "CURRENT_WATERMARK",
         "DENSE_RANK",
-        "GROUPING",
-        "GROUPING_ID",
-        "GROUP_ID",
         "HOP",
         "HOP_END",
         "HOP_PROCTIME",

@@ -16,9 +16,11 @@ from tidemill.plan.nodes.base import (
     Window,
     WindowColumns,
     all_inputs,
+    containing,
     input_of,
     literal_number,
     mark_arranged,
+    milliseconds,
     transform,
     unique_names,
     walk,
@@ -36,6 +38,7 @@ from tidemill.plan.nodes.groups import (
     WindowRank,
     WindowTableFunction,
     growing,
+    missing_bits,
 )
 from tidemill.plan.nodes.joins import (
     IntervalJoin,
@@ -99,11 +102,14 @@ __all__ = [
     "WindowRank",
     "WindowTableFunction",
     "all_inputs",
+    "containing",
     "expressions",
     "growing",
     "input_of",
     "literal_number",
     "mark_arranged",
+    "milliseconds",
+    "missing_bits",
     "project",
     "transform",
     "unique_names",
@@ -121,7 +127,7 @@ def expressions(node: Node) -> tuple[Expr, ...]:
         case Aggregate() | GroupWindowAggregate() | Over():
             return node.calls
         case Correlate():
-            return node.arguments
+            return node.arguments if node.call is None else (node.call,)
         case WatermarkAssigner():
             return (node.expression,)
         case ChangelogNormalize() if node.condition is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from functools import cached_property
 from typing import ClassVar
@@ -41,15 +42,15 @@ class Window:
     def __str__(self) -> str:
         words = {"HOP": "slide", "CUMULATE": "step", "SESSION": "gap"}
         size = "max_size" if self.kind == "CUMULATE" else "size"
-        parts = [] if self.size is None else [f"{size}=[{_milliseconds(self.size)}]"]
+        parts = [] if self.size is None else [f"{size}=[{milliseconds(self.size)}]"]
         if self.step is not None:
-            parts.append(f"{words[self.kind]}=[{_milliseconds(self.step)}]")
+            parts.append(f"{words[self.kind]}=[{milliseconds(self.step)}]")
         if self.offset is not None:
-            parts.append(f"offset=[{_milliseconds(self.offset)}]")
+            parts.append(f"offset=[{milliseconds(self.offset)}]")
         return f"{self.kind}({', '.join(parts)})"
 
 
-def _milliseconds(value: int) -> str:
+def milliseconds(value: int) -> str:
     units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
     for unit, length in units:
         if value and value % length == 0:
@@ -125,6 +126,11 @@ class Node:
     def windows(self) -> WindowColumns | None:
         """The window that each row belongs to, if it does."""
         return None
+
+    @property
+    def ttls(self) -> tuple[timedelta | None, ...]:
+        """How long state is kept that each input fills, where a hint says so."""
+        return ()
 
     @cached_property
     def size(self) -> int:

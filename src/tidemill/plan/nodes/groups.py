@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 
 from tidemill import types as t
@@ -28,6 +29,14 @@ from tidemill.types import Field
 _GROWING = ChangelogMode({RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER})
 
 
+def missing_bits(columns: Iterable[int], present: frozenset[int]) -> int:
+    """A bit for each column, the last one lowest, set where the column is missing."""
+    value = 0
+    for column in columns:
+        value = value * 2 + (column not in present)
+    return value
+
+
 @dataclass(frozen=True)
 class Expand(Single):
     """GROUPING SETS: each row once for every set, with the columns that are not in the set as NULL."""
@@ -36,13 +45,26 @@ class Expand(Single):
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
-        some = frozenset().union(*self.sets)
-        optional = {c for c in some if not all(c in s for s in self.sets)}
         below = [
-            replace(f, type=f.type.as_nullable) if i in optional else f
+            replace(f, type=f.type.as_nullable) if i in self.optional else f
             for i, f in enumerate(self.input.columns)
         ]
         return (*below, Field("$e", t.BIGINT.not_null))
+
+    @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """The columns that are in some set."""
+        return tuple(sorted(frozenset().union(*self.sets)))
+
+    @cached_property
+    def optional(self) -> tuple[int, ...]:
+        """Those of them that are not in every set."""
+        return tuple(c for c in self.grouped if not all(c in s for s in self.sets))
+
+    @cached_property
+    def marks(self) -> tuple[int, ...]:
+        """What `$e` is for each set."""
+        return tuple(missing_bits(self.grouped, s) for s in self.sets)
 
     @property
     def upsert_keys(self) -> Keys:
@@ -59,6 +81,7 @@ class Aggregate(Single):
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
     names: tuple[str, ...]
+    ttls: tuple[timedelta | None, ...] = field(default=(), kw_only=True)
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
@@ -287,6 +310,11 @@ class Rank(Single):
     def strategy(self) -> str:
         return _strategy(self.input, self.partition, self.order)
 
+    @property
+    def row_key(self) -> tuple[int, ...] | None:
+        """Columns that tell the rows of a partition apart, if any do."""
+        return _row_key(self.input, self.partition)
+
     def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
         return _asked_by(self.strategy)
 
@@ -307,10 +335,15 @@ def _strategy(below: Node, partition: Iterable[int], order: Iterable[SortKey]) -
     growth = growing(below)
     # An update that can only bring its row forward needs no row before.
     forward = all(growth.get(k.column) == ("up" if k.descending else "down") for k in order)
-    keys = sorted(sorted(k) for k in containing(below.upsert_keys, partition))
-    if not keys or not forward:
+    key = _row_key(below, partition)
+    if key is None or not forward:
         return "RetractStrategy"
-    return f"UpdateFastStrategy[{','.join(map(str, keys[0]))}]"
+    return f"UpdateFastStrategy[{','.join(map(str, key))}]"
+
+
+def _row_key(below: Node, partition: Iterable[int]) -> tuple[int, ...] | None:
+    keys = sorted(sorted(k) for k in containing(below.upsert_keys, partition))
+    return tuple(keys[0]) if keys else None
 
 
 def _asked_by(strategy: str) -> tuple[Updates, ...]:
@@ -437,6 +470,11 @@ class Sort(Single):
     @property
     def strategy(self) -> str:
         return _strategy(self.input, (), self.order)
+
+    @property
+    def row_key(self) -> tuple[int, ...] | None:
+        """Columns that tell rows apart, if any do."""
+        return _row_key(self.input, ())
 
     @property
     def upsert_keys(self) -> Keys:

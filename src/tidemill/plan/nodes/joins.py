@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 
 from tidemill import types as t
-from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode
-from tidemill.plan.expressions import Call, Expr, Input, conjuncts, describe, rewrite
+from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode, RowKind
+from tidemill.plan.expressions import Call, Expr, Input, Literal, conjuncts, describe, rewrite
 from tidemill.plan.nodes.base import Keys, Node, Updates, WindowColumns, containing, unique_names
 from tidemill.types import Field
 
@@ -22,6 +23,7 @@ class Join(Node):
     right: Node
     condition: Expr
     """Reads the columns of the left side, then those of the right."""
+    ttls: tuple[timedelta | None, ...] = field(default=(), kw_only=True)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -56,18 +58,30 @@ class Join(Node):
         return t.materialized(type_)
 
     @cached_property
+    def equalities(self) -> tuple[Expr, ...]:
+        """The parts of the condition that say that a column of each side is the same."""
+        return tuple(p for p in conjuncts(self.condition) if self._pair(p) is not None)
+
+    @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Columns of the left and of the right side that must be equal."""
+        return tuple(pair for p in self.equalities if (pair := self._pair(p)) is not None)
+
+    @cached_property
+    def residual(self) -> tuple[Expr, ...]:
+        """What the condition says beside the equalities."""
+        always = Literal(t.BOOLEAN.not_null, True)
+        return tuple(p for p in conjuncts(self.condition) if self._pair(p) is None and p != always)
+
+    def _pair(self, part: Expr) -> tuple[int, int] | None:
         width = len(self.left.columns)
-        found = []
-        for part in conjuncts(self.condition):
-            match part:
-                case Call(
-                    function="=" | "IS NOT DISTINCT FROM",
-                    arguments=(Input(index=a), Input(index=b)),
-                ) if (a < width) != (b < width):
-                    found.append((min(a, b), max(a, b) - width))
-        return tuple(found)
+        match part:
+            case Call(
+                function="=" | "IS NOT DISTINCT FROM",
+                arguments=(Input(index=a), Input(index=b)),
+            ) if (a < width) != (b < width):
+                return min(a, b), max(a, b) - width
+        return None
 
     @property
     def left_keys(self) -> frozenset[int]:
@@ -114,6 +128,9 @@ class Join(Node):
         if wanted is Updates.BOTH:
             return (Updates.BOTH,)
         side, keys = (self.left, self.left_keys) if child == 0 else (self.right, self.right_keys)
+        # Of an update that no longer fulfils the condition, the joined rows must leave.
+        if self.residual and not side.kinds.insert_only and RowKind.DELETE not in self.kinds:
+            return ()
         # Updates of a row stay with one join key only where the row's own key holds it.
         if side.kinds.insert_only or containing(side.upsert_keys, keys):
             return (Updates.AFTER,)

@@ -10,7 +10,8 @@ from functools import cached_property
 from tidemill import types as t
 from tidemill.changelog import ALL_CHANGES, INSERT_ONLY, ChangelogMode, RowKind
 from tidemill.errors import Span
-from tidemill.plan.expressions import Call, Expr, Input, SortKey, describe, inputs
+from tidemill.functions import PythonFunction
+from tidemill.plan.expressions import Call, Expr, Input, SortKey, UserCall, describe, inputs
 from tidemill.plan.nodes.base import (
     NO_KEYS,
     Appending,
@@ -36,11 +37,17 @@ class Scan(Leaf):
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
-        known = {c.name: c for c in self.table.schema.columns}
         # A column becomes a time attribute where the watermark is assigned.
         return tuple(
-            Field(n, t.materialized(without_time_precision(known[n].type))) for n in self.names
+            Field(n, t.materialized(without_time_precision(self._type(n)))) for n in self.names
         )
+
+    def _type(self, name: str) -> t.SqlType:
+        column = self.table.schema.column(name)
+        assert column is not None
+        # A delete that is a row of its own has its key, and nothing else for sure.
+        whole = self.table.connector.has_unique_rows or name in self.table.schema.primary_key
+        return column.type if whole or isinstance(column, Metadata) else column.type.as_nullable
 
     @property
     def kinds(self) -> ChangelogMode:
@@ -49,7 +56,8 @@ class Scan(Leaf):
     @property
     def upsert_keys(self) -> Keys:
         key = self.table.schema.primary_key
-        if not key or not set(key) <= set(self.names):
+        unique = self.table.connector.has_unique_rows
+        if not key or not unique or not set(key) <= set(self.names):
             return NO_KEYS
         return frozenset({frozenset(self.names.index(k) for k in key)})
 
@@ -225,8 +233,22 @@ class Correlate(Single):
     kind: str
     """INNER or LEFT"""
     function: str
+    """UNNEST, $REPLICATE_ROWS$ (the row as often as the first argument says), or the name of a user's function."""
     arguments: tuple[Expr, ...]
     fields: tuple[Field, ...]
+    implementation: PythonFunction | None = None
+    ordinality: bool = False
+    """Whether the last field is the row's number, from 1."""
+    condition: Expr | None = None
+    """Of LEFT, what a row of the function must fulfil to be joined; it reads the fields."""
+
+    @cached_property
+    def call(self) -> UserCall | None:
+        """The call of a function of the user's: an array of what it gives for a row."""
+        made = self.implementation
+        if made is None:
+            return None
+        return UserCall(made.value, self.function, self.arguments, made)
 
     @cached_property
     def columns(self) -> tuple[Field, ...]:
@@ -243,9 +265,9 @@ class Correlate(Single):
 
     def describe(self) -> str:
         call = f"{self.function}({', '.join(describe(a) for a in self.arguments)})"
-        kind = "INNER" if self.kind == "INNER" else "LEFT"
+        where = "" if self.condition is None else f" condition=[{describe(self.condition)}],"
         return (
-            f"Correlate(invocation=[{call}], joinType=[{kind}],"
+            f"Correlate(invocation=[{call}], joinType=[{self.kind}],{where}"
             f" select=[{', '.join(c.name for c in self.columns)}])"
         )
 

@@ -54,6 +54,13 @@ enum Column {
       false,
       (row, at, record, topic) -> row.write(at, record.partition()),
       (vector, at, record, topic) -> ((IntVector) vector).setSafe(at, record.partition())),
+  /** A number for the partition among those of several topics. */
+  ORIGIN(
+      "origin",
+      DataTypes.IntegerType,
+      false,
+      (row, at, record, topic) -> row.write(at, origin(record, topic)),
+      (vector, at, record, topic) -> ((IntVector) vector).setSafe(at, origin(record, topic))),
   OFFSET(
       "offset",
       DataTypes.LongType,
@@ -188,6 +195,11 @@ enum Column {
       fields[i] = DataTypes.createStructField(column.label, column.type, column.nullable);
     }
     return DataTypes.createStructType(fields);
+  }
+
+  /** The partitions of a topic are neighbours, so that they never meet each other, and other topics' seldom. */
+  private static int origin(ConsumerRecord<ByteBuffer, ByteBuffer> record, UTF8String topic) {
+    return topic.hashCode() + record.partition();
   }
 
   private static UTF8String typeOf(ConsumerRecord<ByteBuffer, ByteBuffer> record) {

@@ -201,16 +201,27 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
   private static final class Decoded extends KafkaReader {
     private static final int LEAST = 8192;
     private static final int MOST = 1 << 24;
+    private static final byte UPSERTED = 2;
+    private static final byte DELETED = 3;
 
     private final Factory scan;
     private final UTF8String topic;
     private final Decoder value;
     private final Decoder key;
+    private final Decoding.Upsert upsert;
     private final Column[] kept;
     private final int[] keptAt;
     private final int[] nulls;
+
+    /** Places that a delete leaves NULL. */
+    private final int[] absent;
+
     private final UnsafeRowWriter[] rows = new UnsafeRowWriter[2];
     private final UnsafeRowWriter[] one = new UnsafeRowWriter[1];
+
+    /** For keys that are looked at, and whose columns come from the value. */
+    private final UnsafeRowWriter aside;
+
     private byte[] copy = new byte[0];
 
     private InternalRow row;
@@ -229,14 +240,20 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
       this.topic = UTF8String.fromString(range.topic());
       this.value = Decoder.of(decoding.value());
       this.key = decoding.key() == null ? null : Decoder.of(decoding.key());
+      this.upsert = decoding.upsert();
       this.kept =
           decoding.kept().stream().map(k -> Column.of(k.column())).toArray(Column[]::new);
       this.keptAt = decoding.kept().stream().mapToInt(Decoding.Kept::at).toArray();
       this.nulls = decoding.nulls().stream().mapToInt(Integer::intValue).toArray();
+      this.absent =
+          upsert == null
+              ? new int[0]
+              : upsert.values().stream().mapToInt(Integer::intValue).toArray();
       int width = decoding.type().size();
       for (int i = 0; i < rows.length; i++) {
         rows[i] = new UnsafeRowWriter(width, 32 * width);
       }
+      this.aside = new UnsafeRowWriter(width, 32 * width);
     }
 
     @Override
@@ -277,16 +294,25 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
 
     private int decode(ConsumerRecord<ByteBuffer, ByteBuffer> record) {
       for (UnsafeRowWriter writer : rows) {
-        writer.reset();
-        writer.zeroOutNullBytes();
+        reset(writer);
       }
-      int found = decode(value, record.value(), rows);
+      boolean deleted = upsert != null && record.value() == null;
+      int found = deleted ? 1 : decode(value, record.value(), rows);
+      if (upsert != null) {
+        rows[0].write(upsert.kind(), deleted ? DELETED : UPSERTED);
+      }
+      if (deleted) {
+        for (int at : absent) {
+          rows[0].setNullAt(at);
+        }
+      }
+      boolean told = upsert != null && upsert.shared() && !deleted;
       for (int i = 0; i < rows.length; i++) {
         if ((found & 1 << i) == 0) {
           continue;
         }
-        one[0] = rows[i];
         if (key != null) {
+          one[0] = told ? reset(aside) : rows[i];
           decode(key, record.key(), one);
         }
         for (int k = 0; k < kept.length; k++) {
@@ -297,6 +323,12 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
         }
       }
       return found;
+    }
+
+    private static UnsafeRowWriter reset(UnsafeRowWriter writer) {
+      writer.reset();
+      writer.zeroOutNullBytes();
+      return writer;
     }
 
     private int decode(Decoder decoder, ByteBuffer bytes, UnsafeRowWriter[] into) {

@@ -7,7 +7,7 @@ import java.util.List;
  * What the planner asks of a group aggregate, as it comes over the border. {@code retracting}: rows are taken out, too.
  */
 record AggregateSpec(
-    String name, List<String> keys, List<Call> aggregates, boolean updateBefore, boolean retracting)
+    String name, List<String> keys, List<Call> aggregates, boolean updateBefore, boolean retracting, List<Long> ttl)
     implements Serializable {
 
   /**

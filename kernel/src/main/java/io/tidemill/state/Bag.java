@@ -9,6 +9,8 @@ import java.util.NoSuchElementException;
  * A sorted bag: entries by their keys' bytes, unsigned, one entry a key. An operator has one for each collection that it
  * keeps for a key: the rows of a side of a join, the rows of a Top-N in their order, values with their counts.
  *
+ * <p>Where state is forgotten, each entry is so by itself, its time to live after it was last changed.
+ *
  * <p>A small bag lies in the key's own value. A large one lies in pages of about {@link #PAGE_BYTES} beside it, and the
  * value holds a directory: where each page begins and how many entries it has. Pages are read when they are looked at,
  * and written when they have changed.
@@ -17,6 +19,10 @@ final class Bag {
   static final int PAGE_BYTES = 4096;
 
   private static final int PAGE_VERSION = 1;
+  // The first number of a bag: how many entries or pages there are, above three flags.
+  private static final int STORED = 1;
+  private static final int WITH_TIMES = 2;
+  private static final int FLAGS = 3;
   private static final int SLOT_SHIFT = 40;
   private static final byte[] EMPTY = {};
 
@@ -27,6 +33,8 @@ final class Bag {
     /** For its owner's use. */
     long mark;
     byte[] value;
+    /** When it was last written, where entries are forgotten. */
+    private long written;
 
     Entry(byte[] key, long count, byte[] value) {
       this.key = key;
@@ -43,6 +51,8 @@ final class Bag {
     final long id;
     byte[] fence;
     int size;
+    /** When the entry was written that was written first, where entries are forgotten. */
+    long oldest;
     /** Null until the page is looked at. */
     List<Entry> entries;
     boolean changed;
@@ -56,12 +66,16 @@ final class Bag {
   }
 
   private final long slot;
+  private final int number;
   private final Pages store;
+  private final Expiry expiry;
   private final ByteWriter scratch = new ByteWriter(PAGE_BYTES);
   private final ByteReader reader = new ByteReader();
   private final List<Page> pages = new ArrayList<>();
   private long nextId;
   private boolean stored;
+  /** Whether the pages have the times of their entries; all that is written has them where entries are forgotten. */
+  private boolean stamped;
   /** Where the last {@link #find} ended. */
   private Page page;
   private int at;
@@ -69,7 +83,9 @@ final class Bag {
   /** {@code slot} tells the bags of an operator apart. */
   Bag(int slot, Pages store) {
     this.slot = (long) slot << SLOT_SHIFT;
+    this.number = slot;
     this.store = store;
+    this.expiry = store.expiry();
     clear();
   }
 
@@ -79,6 +95,7 @@ final class Bag {
     pages.add(new Page(0, EMPTY, 0, new ArrayList<>()));
     nextId = 1;
     stored = false;
+    stamped = times();
     page = null;
   }
 
@@ -113,13 +130,14 @@ final class Bag {
       page.entries.add(at, new Entry(key, 0, EMPTY));
       page.size++;
     }
-    page.changed = true;
+    changed();
     return page.entries.get(at);
   }
 
   /** Says that the entry that was got last is not as it was. */
   void changed() {
     page.changed = true;
+    page.entries.get(at).written = expiry.now();
   }
 
   void put(byte[] key, byte[] value) {
@@ -207,7 +225,9 @@ final class Bag {
 
     /** Says that the entry that came last is not as it was. */
     void changed() {
-      pages.get(number).changed = true;
+      Page p = pages.get(number);
+      p.changed = true;
+      p.entries.get(next - 1).written = expiry.now();
     }
   }
 
@@ -233,31 +253,49 @@ final class Bag {
       if (reader.readByte() != PAGE_VERSION) {
         throw new IllegalStateException("state pages were written by another release of Tidemill");
       }
-      p.entries = entries(reader, p.size);
+      load(p, reader, stamped);
     }
     return p;
   }
 
-  // --- as bytes ----------------------------------------------------------------------------------
-
-  private static List<Entry> entries(ByteReader in, int size) {
-    List<Entry> entries = new ArrayList<>(size + 1);
-    for (int i = 0; i < size; i++) {
+  /** Reads the entries of a page, without those that are forgotten. */
+  private void load(Page p, ByteReader in, boolean withTimes) {
+    List<Entry> entries = new ArrayList<>(p.size + 1);
+    for (int i = p.size; i > 0; i--) {
       Entry entry = new Entry(in.readBytes(), in.readZigzag(), EMPTY);
       entry.mark = in.readZigzag();
       entry.value = in.readBytes();
-      entries.add(entry);
+      entry.written = withTimes ? in.readFixed64() : expiry.now();
+      if (expiry.isOver(entry.written, number)) {
+        p.changed = true;
+      } else {
+        entries.add(entry);
+      }
     }
-    return entries;
+    p.entries = entries;
+    p.size = entries.size();
   }
 
-  private static void write(List<Entry> entries, ByteWriter out) {
+  // --- as bytes ----------------------------------------------------------------------------------
+
+  private void write(List<Entry> entries, ByteWriter out) {
     for (Entry entry : entries) {
       out.writeBytes(entry.key, 0, entry.key.length);
       out.writeZigzag(entry.count);
       out.writeZigzag(entry.mark);
       out.writeBytes(entry.value, 0, entry.value.length);
+      if (stamped) {
+        out.writeFixed64(entry.written);
+      }
     }
+  }
+
+  private static long oldest(List<Entry> entries) {
+    long oldest = Long.MAX_VALUE;
+    for (Entry entry : entries) {
+      oldest = Math.min(oldest, entry.written);
+    }
+    return oldest;
   }
 
   /** The inverse of {@link #write(ByteWriter)}. */
@@ -265,23 +303,40 @@ final class Bag {
     pages.clear();
     page = null;
     long first = in.readVarint();
-    stored = (first & 1) != 0;
-    int count = (int) (first >>> 1);
+    stored = (first & STORED) != 0;
+    boolean withTimes = (first & WITH_TIMES) != 0;
+    int count = (int) (first >>> FLAGS);
     if (!stored) {
       nextId = 1;
-      pages.add(new Page(0, EMPTY, count, entries(in, count)));
-      return;
+      Page only = new Page(0, EMPTY, count, null);
+      load(only, in, withTimes);
+      pages.add(only);
+    } else {
+      nextId = in.readVarint();
+      for (int i = 0; i < count; i++) {
+        Page p = new Page(in.readVarint(), in.readBytes(), in.readLength(), null);
+        p.oldest = withTimes ? in.readFixed64() : Long.MAX_VALUE;
+        pages.add(p);
+      }
     }
-    nextId = in.readVarint();
-    for (int i = 0; i < count; i++) {
-      pages.add(new Page(in.readVarint(), in.readBytes(), in.readLength(), null));
+    stamped = withTimes;
+    for (int i = 0; i < pages.size(); i++) {
+      // The sizes of pages must be true. What has no times yet is given some.
+      if (pages.get(i).entries == null && (withTimes != times() || expiry.isOver(pages.get(i).oldest, number))) {
+        loaded(i).changed = true;
+      }
     }
+    stamped = times();
+  }
+
+  private boolean times() {
+    return expiry.ttl(number) > 0;
   }
 
   /** Writes the bag itself or, if it is large, its directory, and the pages that have changed. */
   void write(ByteWriter out) {
     if (!stored && bytes(pages.get(0).entries) <= PAGE_BYTES) {
-      out.writeVarint((long) pages.get(0).size << 1);
+      out.writeVarint((long) pages.get(0).size << FLAGS | (stamped ? WITH_TIMES : 0));
       write(pages.get(0).entries, out);
       return;
     }
@@ -293,7 +348,7 @@ final class Bag {
       return;
     }
     stored = true;
-    out.writeVarint((long) pages.size() << 1 | 1);
+    out.writeVarint((long) pages.size() << FLAGS | (stamped ? WITH_TIMES : 0) | STORED);
     out.writeVarint(nextId);
     for (Page p : pages) {
       if (p.changed) {
@@ -301,11 +356,15 @@ final class Bag {
         scratch.writeByte(PAGE_VERSION);
         write(p.entries, scratch);
         store.put(slot | p.id, scratch.toBytes());
+        p.oldest = oldest(p.entries);
         p.changed = false;
       }
       out.writeVarint(p.id);
       out.writeBytes(p.fence, 0, p.fence.length);
       out.writeVarint(p.size);
+      if (stamped) {
+        out.writeFixed64(p.oldest);
+      }
     }
   }
 

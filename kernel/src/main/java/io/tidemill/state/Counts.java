@@ -9,9 +9,11 @@ import org.apache.spark.util.LongAccumulator;
 /** What an operator met that should not be: counted under a name, shown by the driver. */
 public final class Counts implements Serializable {
   static final String UNKNOWN_DELETE = "delete of an unknown row";
+  static final String KNOWN_INSERT = "insert of a known row";
   static final String SEVERAL_PARTITIONS = "key in several partitions";
   static final String OVERFLOW = "sum that does not fit its type";
-  private static final String[] NAMES = {UNKNOWN_DELETE, SEVERAL_PARTITIONS, OVERFLOW};
+  static final String RANK_END = "row with another number of rows to keep than its partition's first";
+  private static final String[] NAMES = {UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW, RANK_END};
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
 

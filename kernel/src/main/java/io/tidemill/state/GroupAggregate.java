@@ -59,7 +59,8 @@ final class GroupAggregate extends KeyedProcessor {
     }
     Dataset<Tuple2<byte[], byte[]>> deltas =
         Packing.pack(input, keys, arguments).mapPartitions(combine(spec, arguments), Packing.PAIRS);
-    GroupAggregate operator = new GroupAggregate(spec, arguments, accumulators, counts);
+    KeyedProcessor operator =
+        new GroupAggregate(spec, arguments, accumulators, counts).expiring(Expiry.after(spec.ttl()));
     return Packing.unpack(operator.over(deltas), keys, results(spec));
   }
 
@@ -136,7 +137,7 @@ final class GroupAggregate extends KeyedProcessor {
     }
     if (old == null) {
       changes.insert(key, now);
-    } else if (!Arrays.equals(old, now)) {
+    } else if (expires() || !Arrays.equals(old, now)) {
       changes.update(key, old, now);
     }
     return true;

@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
@@ -25,19 +26,24 @@ import scala.jdk.javaapi.CollectionConverters;
  * state and of the rows that came for it, in the order of their numbers; so a replayed batch gives the same rows in the
  * same order. What leaves is the net change: rows that are put in and taken out within a batch are not seen.
  *
- * <p>A value begins with a byte of version, then comes what the operator writes. Values that have become large keep
+ * <p>A value begins with a byte of version, then, if it is forgotten some time, comes the time of this write, then what
+ * the operator writes. Values that have become large keep
  * their parts in {@link Pages}.
  */
 abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
   private static final int STATE_VERSION = 1;
+  /** Beside the version: whether the time of the last write comes next. */
+  private static final int STAMPED = 0x80;
   private static final Comparator<byte[]> BY_NUMBER =
-      (a, b) -> Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
+      (a, b) -> Long.compare(Header.number(PackedRow.header(a)), Header.number(PackedRow.header(b)));
 
   private final String name;
   private final boolean updateBefore;
   private final boolean ordered;
+  private Expiry expiry = Expiry.NEVER;
 
   private transient ValueState<byte[]> state;
+  private transient MapState<Long, byte[]> map;
   private transient ByteReader reader;
   private transient ByteWriter writer;
   private transient Changes changes;
@@ -49,8 +55,21 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     this.ordered = ordered;
   }
 
-  /** Sets up what one task needs. {@code pages} are always those of the key that is being processed. */
+  /**
+   * Sets up what one task needs. {@code pages} are always those of the key that is being processed; they can be used
+   * where the operator says that it is paged.
+   */
   abstract void open(Pages pages);
+
+  final KeyedProcessor expiring(Expiry after) {
+    expiry = after;
+    return this;
+  }
+
+  /** Whether state is forgotten some time: then equal rows are sent again, to keep state alive that comes after. */
+  final boolean expires() {
+    return expiry.isOn();
+  }
 
   /** Whether a value may need pages. */
   abstract boolean isPaged();
@@ -77,12 +96,31 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     reader = new ByteReader();
     writer = new ByteWriter(256);
     changes = new Changes(updateBefore);
-    open(isPaged() ? pages() : null);
+    if (isPaged()) {
+      map = getHandle().getMapState("pages", Encoders.LONG(), Encoders.BINARY(), TTLConfig.NONE());
+    }
+    open(pages());
+    // The driver asks for the names of state variables, too: there is no store then.
+    if (expiry.isOn() && getHandle() instanceof StatefulProcessorHandleImpl handle) {
+      expiry.begin(handle);
+      expiry.sweep(handle, "state", this::written, this::forget);
+    }
+  }
+
+  private void forget() {
+    state.clear();
+    if (map != null) {
+      map.clear();
+    }
+  }
+
+  /** When a value was last written; one that was written before state had a time to live counts from now on. */
+  private long written(byte[] value) {
+    reader.over(value);
+    return (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
   }
 
   private Pages pages() {
-    MapState<Long, byte[]> map =
-        getHandle().getMapState("pages", Encoders.LONG(), Encoders.BINARY(), TTLConfig.NONE());
     return new Pages() {
       @Override
       public byte[] get(long page) {
@@ -98,6 +136,11 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       public void remove(long page) {
         map.removeKey(page);
       }
+
+      @Override
+      public Expiry expiry() {
+        return expiry;
+      }
     };
   }
 
@@ -105,8 +148,15 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   public final Iterator<Tuple2<byte[], byte[]>> handleInputRows(
       byte[] key, Iterator<Tuple2<byte[], byte[]>> pairs, TimerValues timers) {
     byte[] before = state.get();
+    if (before != null && expiry.isOver(written(before))) {
+      forget();
+      before = null;
+    }
     writer.reset();
-    writer.writeByte(STATE_VERSION);
+    writer.writeByte(expiry.isOn() ? STATE_VERSION | STAMPED : STATE_VERSION);
+    if (expiry.isOn()) {
+      writer.writeFixed64(expiry.now());
+    }
     if (!process(key, before == null ? null : opened(before), rows(pairs), writer, changes)) {
       if (before != null) {
         state.clear();
@@ -120,7 +170,10 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private ByteReader opened(byte[] bytes) {
     reader.over(bytes);
     int version = reader.readByte();
-    if (version != STATE_VERSION) {
+    if ((version & STAMPED) != 0) {
+      reader.readFixed64();
+    }
+    if ((version & ~STAMPED) != STATE_VERSION) {
       throw new IllegalStateException(
           name + ": state version " + version + " was written by another release of Tidemill");
     }

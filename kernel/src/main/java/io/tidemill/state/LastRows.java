@@ -1,6 +1,7 @@
 package io.tidemill.state;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -8,8 +9,8 @@ import java.util.Map;
 import scala.Tuple2;
 
 /**
- * Of the rows of a map task, the one with the highest number of each key: what an operator needs that only looks at a
- * key's last row. Memory is bounded: at {@link #MAX_BYTES} the rows leave and the table starts anew; a task whose keys
+ * Of the rows of a map task, the last one of each key, by their numbers or in another order: what an operator needs that
+ * only looks at a key's last row. Memory is bounded: at {@link #MAX_BYTES} the rows leave and the table starts anew; a task whose keys
  * turn out to be nearly all different stops looking for repeats.
  */
 final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
@@ -18,12 +19,21 @@ final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
   private static final int ENTRY = 120;
   private static final double WORTHWHILE = 1.1;
 
+  private static final Comparator<byte[]> BY_NUMBER = Comparator.comparingLong(LastRows::number);
+
   private final Iterator<Tuple2<byte[], byte[]>> rows;
+  private final Comparator<byte[]> order;
   private Iterator<Tuple2<byte[], byte[]>> kept = List.<Tuple2<byte[], byte[]>>of().iterator();
   private boolean combining = true;
 
   LastRows(Iterator<Tuple2<byte[], byte[]>> rows) {
+    this(rows, BY_NUMBER);
+  }
+
+  /** {@code order}: of packed rows of one key, which are never equal. */
+  LastRows(Iterator<Tuple2<byte[], byte[]>> rows, Comparator<byte[]> order) {
     this.rows = rows;
+    this.order = order;
   }
 
   @Override
@@ -53,7 +63,7 @@ final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
       Tuple2<byte[], byte[]> before = last.get(key);
       if (before == null) {
         bytes += ENTRY + row._1().length + row._2().length;
-      } else if (number(before) > number(row)) {
+      } else if (order.compare(before._2(), row._2()) > 0) {
         continue;
       } else {
         bytes += row._2().length - before._2().length;
@@ -66,11 +76,11 @@ final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
     kept = sorted.iterator();
   }
 
-  private static long number(Tuple2<byte[], byte[]> row) {
-    return Header.number(PackedRow.header(row._2()));
+  private static long number(byte[] row) {
+    return Header.number(PackedRow.header(row));
   }
 
-  private record Key(byte[] bytes) {
+  record Key(byte[] bytes) {
     @Override
     public int hashCode() {
       return Long.hashCode(PackedRow.header(bytes));

@@ -14,7 +14,7 @@ import scala.Tuple2;
 
 /**
  * Completes an upsert stream: remembers the last row of each key, so that an update brings the row before and a delete
- * the row that goes. Equal rows are suppressed, deletes of unknown keys swallowed.
+ * the row that goes. Equal rows are suppressed unless state is forgotten some time, deletes of unknown keys swallowed.
  *
  * <p>"Last" is Kafka's order: rows are numbered by partition and offset, where the input tells them.
  */
@@ -30,7 +30,7 @@ final class Normalize extends KeyedProcessor {
       String origin,
       String order,
       boolean updateBefore,
-      boolean keepEqual)
+      List<Long> ttl)
       implements Serializable {}
 
   // Of a number: the upper 16 bits are the origin, the lower 45 the offset.
@@ -59,7 +59,7 @@ final class Normalize extends KeyedProcessor {
       pairs = Packing.pack(input, keys, columns, header);
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last = LastRows::new;
-    Normalize operator = new Normalize(spec, counts);
+    KeyedProcessor operator = new Normalize(spec, counts).expiring(Expiry.after(spec.ttl()));
     StructType none = new StructType();
     return Packing.unpack(operator.over(pairs.mapPartitions(last, Packing.PAIRS)), none, columns);
   }
@@ -99,11 +99,14 @@ final class Normalize extends KeyedProcessor {
       }
       return false;
     }
+    if (old != null && Header.kind(PackedRow.header(last)) == Header.INSERT) {
+      counts.add(Counts.KNOWN_INSERT, 1);
+    }
     after.writeVarint(origin);
     after.writeRaw(last, PackedRow.HEADER, last.length - PackedRow.HEADER);
     if (old == null) {
       changes.insert(Packing.NOTHING, last);
-    } else if (spec.keepEqual() || !equal(old, last)) {
+    } else if (expires() || !equal(old, last)) {
       changes.update(Packing.NOTHING, PackedRow.withHeader(0, old), last);
     }
     return true;

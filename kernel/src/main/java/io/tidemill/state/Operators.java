@@ -33,12 +33,75 @@ public final class Operators {
    *
    * <pre>
    * {"name": "ChangelogNormalize of prices", "keys": ["c0"], "columns": ["c0", "c1"], "origin": "_origin" | null,
-   *  "order": "_order" | null, "updateBefore": true, "keepEqual": false}
+   *  "order": "_order" | null, "updateBefore": true, "ttl": [3600000] | null}
    * </pre>
    *
    * In: rows to put in (+I, +U) and to take out (-U, -D) by key. Out: the columns, {@code _kind}.
    */
   public static Dataset<Row> normalize(Dataset<Row> input, String specJson, Counts counts) {
     return Normalize.plan(input, Spec.parse(specJson, Normalize.NormalizeSpec.class), counts);
+  }
+
+  /**
+   * Top-N.
+   *
+   * <pre>
+   * {"name": "Rank of sales", "partition": ["c0"], "columns": ["c0", "c1"],
+   *  "order": [{"column": "c1", "descending": true, "nullsLast": true}], "start": 1, "end": 3 | null,
+   *  "endColumn": "c1" | null, "number": true, "strategy": "APPEND|UPDATE|RETRACT", "rowKey": ["c0"] | null,
+   *  "byRank": true, "deletesByKey": false, "updateBefore": true}
+   * </pre>
+   *
+   * Out: the columns, {@code _number} if it is asked for, {@code _kind}.
+   */
+  public static Dataset<Row> rank(Dataset<Row> input, String specJson, Counts counts) {
+    return Rank.plan(input, Spec.parse(specJson, Rank.RankSpec.class), counts);
+  }
+
+  /**
+   * The first or the last row of each key, over append-only input.
+   *
+   * <pre>
+   * {"name": "Deduplicate of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1", "rowtime": true,
+   *  "last": true, "updateBefore": true}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> deduplicate(Dataset<Row> input, String specJson) {
+    return Deduplicate.plan(input, Spec.parse(specJson, Deduplicate.DeduplicateSpec.class));
+  }
+
+  /**
+   * Puts the changes of a sink's primary key in order, where the query has another key.
+   *
+   * <pre>
+   * {"name": "table 'totals'", "keys": ["c0"], "keyNames": ["id"], "columns": ["c0", "c1"],
+   *  "upsertKey": ["c1"] | null, "onConflict": "DEDUPLICATE|NOTHING|ERROR", "insertOnly": false}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}, which is never an update-before.
+   */
+  public static Dataset<Row> materialize(Dataset<Row> input, String specJson, Counts counts) {
+    return Materialize.plan(input, Spec.parse(specJson, Materialize.MaterializeSpec.class), counts);
+  }
+
+  /**
+   * A regular join of two changelogs.
+   *
+   * <pre>
+   * {"name": "Join of a and b", "kind": "INNER|LEFT|RIGHT|FULL|SEMI|ANTI",
+   *  "left": {"columns": ["c0", "c1"], "keys": ["c0"], "unique": ["c0"] | null}, "right": {…},
+   *  "nullSafe": [false], "condition": "c1 > c3" | null, "updateKey": ["c0"] | null,
+   *  "updateBefore": true, "updates": true, "deletes": true}
+   * </pre>
+   *
+   * The columns of the two sides have different names. {@code unique}: columns that tell the rows of a side apart that
+   * sends updates without the row before. {@code updateKey}: columns of the result; of rows that are equal in them, the
+   * later one replaces the other. Out: the left side's columns, those of the right side unless the join is half of one,
+   * {@code _kind}.
+   */
+  public static Dataset<Row> join(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
+    return Join.plan(left, right, Spec.parse(specJson, Join.JoinSpec.class), counts);
   }
 }

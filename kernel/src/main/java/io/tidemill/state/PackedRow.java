@@ -41,6 +41,7 @@ public final class PackedRow extends Expression implements Serializable {
   static final int HEADER = 8;
   // State keys begin with this hash: neither it nor its seed may ever change.
   private static final long SEED = 7L;
+  private static final int SPREAD = 64;
   private static final VarHandle LONG =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
 
@@ -80,6 +81,11 @@ public final class PackedRow extends Expression implements Serializable {
     return bytes;
   }
 
+  /** Called by generated code. One of {@link #SPREAD} keys without columns, for rows that belong to no key. */
+  public static byte[] spread(byte[] key) {
+    return setHeader(new byte[HEADER], Long.remainderUnsigned(header(key), SPREAD));
+  }
+
   /** Called by generated code. A header alone is the row of NULLs that stands for no row. */
   public static UnsafeRow unpack(byte[] bytes, int fields) {
     return bytes.length == HEADER ? null : point(new UnsafeRow(fields), bytes);
@@ -116,10 +122,19 @@ public final class PackedRow extends Expression implements Serializable {
     return Arrays.copyOfRange(bytes, HEADER, bytes.length);
   }
 
+  static boolean isBody(byte[] bytes, byte[] body) {
+    return Arrays.equals(bytes, HEADER, bytes.length, body, 0, body.length);
+  }
+
   /** The columns of a packed row, as a struct; {@code optional} if there may be none. */
   static Expression unpacked(Expression bytes, StructType schema, boolean optional) {
     Expression fields = new Literal(schema.size(), DataTypes.IntegerType);
     return invoke("unpack", schema, optional, bytes, fields);
+  }
+
+  /** A key without columns in place of one that has some; equal ones give the same. */
+  static Expression spread(Expression key) {
+    return invoke("spread", DataTypes.BinaryType, false, key);
   }
 
   static Expression unpackedKind(Expression bytes) {

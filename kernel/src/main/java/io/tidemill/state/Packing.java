@@ -36,10 +36,18 @@ final class Packing {
 
   static Dataset<Tuple2<byte[], byte[]>> pack(
       Dataset<Row> input, StructType keys, StructType columns, Column header) {
+    return pack(input, key(input, keys), columns, header);
+  }
+
+  static Dataset<Tuple2<byte[], byte[]>> pack(
+      Dataset<Row> input, Column key, StructType columns, Column header) {
     Expression[] row = expressions(input, columns);
-    Column key = ExpressionUtils.column(PackedRow.key(expressions(input, keys)));
     Column packed = ExpressionUtils.column(PackedRow.row(ExpressionUtils.expression(header), row));
     return input.select(key.as("_1"), packed.as("_2")).as(PAIRS);
+  }
+
+  static Column key(Dataset<Row> input, StructType keys) {
+    return ExpressionUtils.column(PackedRow.key(expressions(input, keys)));
   }
 
   /** The kind of a row as a BIGINT, which is a header without a number. */

@@ -1,6 +1,6 @@
 package io.tidemill.state;
 
-/** Where the group at hand keeps what is too large for its own value: pages by number. */
+/** Where the group at hand keeps what is too large for its own value: pages by number. Knows when state is forgotten. */
 interface Pages {
   /** Null for a page that was never written. */
   byte[] get(long page);
@@ -8,4 +8,6 @@ interface Pages {
   void put(long page, byte[] content);
 
   void remove(long page);
+
+  Expiry expiry();
 }

@@ -325,6 +325,11 @@ public final class StateEncodingProperties {
       public void remove(long page) {
         check(store.remove(page) != null, () -> "page " + page + " was removed and is not there");
       }
+
+      @Override
+      public Expiry expiry() {
+        return Expiry.NEVER;
+      }
     };
   }
 
@@ -337,7 +342,7 @@ public final class StateEncodingProperties {
     final int outputs;
 
     Side(List<AggregateSpec.Call> calls, boolean retracting) {
-      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true, retracting), ARGUMENTS);
+      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true, retracting, null), ARGUMENTS);
       outputs = calls.size();
       group = accumulators.newGroups(1);
       Pages pages = pagesIn(store);

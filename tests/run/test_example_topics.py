@@ -1,0 +1,69 @@
+"""Examples run: what is written to their topics, and what is in them then."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import World
+
+from test_examples import EXAMPLES, NOT_RUNNABLE, TOPICS
+from tidemill import Session
+from tidemill.broker import topics
+from tidemill.broker.records import Record, parse_line
+from tidemill.tables import with_bootstrap
+from tidemill.tables.catalog import Connector
+from tidemill.tables.kafka import TopicTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+RUNNABLE = [p for p in sorted(TOPICS.iterdir()) if f"{p.name}.sql" not in NOT_RUNNABLE]
+PATIENCE_SECONDS = 60
+
+
+def read(path: Path) -> list[Record]:
+    lines = path.read_bytes().splitlines()
+    return [parse_line(line, number) for number, line in enumerate(lines, 1)]
+
+
+def content(records: list[Record]) -> Any:
+    """What a topic of keys holds in the end, by key; the values of another one, in order."""
+    values = [None if r.value is None else json.loads(r.value) for r in records]
+    if all(r.key is None for r in records):
+        return values
+    last = dict(zip((r.key for r in records), values, strict=True))
+    return {json.dumps(json.loads(key or b"")): v for key, v in last.items() if v is not None}
+
+
+@pytest.mark.parametrize("folder", RUNNABLE, ids=lambda p: p.name)
+def test_an_example_makes_of_its_records_what_is_expected(folder: Path, world: World) -> None:
+    broker = world.broker.bootstrap
+    given = {path.stem: read(path) for path in folder.glob("*.jsonl")}
+    expected = {path.stem: content(read(path)) for path in folder.glob("expected/*.jsonl")}
+    own = {name: world.create(hint=name) for name in (*given, *expected)}
+
+    def here(connector: Connector) -> Connector:
+        moved = with_bootstrap(connector, broker)
+        if not isinstance(moved, TopicTable):
+            return moved
+        return replace(moved, topics=tuple(own[name] for name in moved.topics))
+
+    def found() -> dict[str, Any]:
+        return {name: content(list(topics.read(broker, own[name]))) for name in expected}
+
+    with Session(world.spark, checkpoint=world.checkpoint) as session:
+        session.adapt_tables(here)
+        started = session.run_script(EXAMPLES / f"{folder.name}.sql")
+        jobs = [job for job in started if not isinstance(job, str)]
+        session.wait_ready(jobs)
+        for name, records in given.items():
+            topics.write(broker, own[name], records)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while found() != expected and time.monotonic() < deadline:
+            assert all(job.is_active for job in jobs), [job.failure() for job in jobs]
+            time.sleep(0.2)
+    assert found() == expected
