@@ -295,7 +295,7 @@ FUNCTIONS = (
         "AVG({})", ("INT",), _same, duck="TRUNC(CAST(SUM({0}) AS DOUBLE) / NULLIF(COUNT({0}), 0))"
     ),
     Function("AVG({})", ("DOUBLE",), _double, exact=_never),
-    Function("STDDEV_POP({})", ("INT", "DOUBLE"), _double, exact=_never),
+    Function("STDDEV_POP({})", ("DOUBLE",), _double, exact=_never),
     Function("VAR_POP({})", ("DOUBLE",), _double, exact=_never),
     Function("VAR_SAMP({})", ("DOUBLE",), _double, exact=_never),
 )

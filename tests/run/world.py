@@ -91,7 +91,9 @@ class World:
         }
         return "WITH (" + ", ".join(f"'{k}' = '{v}'" for k, v in every.items()) + ")"
 
-    def run(self, sql: str, *, keep: bool = False, **settings: str) -> None:
+    def run(
+        self, sql: str, *, keep: bool = False, reset_state: bool = False, **settings: str
+    ) -> None:
         """Run a script, bounded, to its end. `keep` resumes from this test's checkpoint."""
         given = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
 
@@ -99,6 +101,7 @@ class World:
             self.spark,
             checkpoint=self.checkpoint if keep else None,
             bounded=True,
+            reset_state=reset_state,
             settings=given,
             python_files=self.python_files,
             output=Collected(self.rows),

@@ -31,6 +31,8 @@ class Tally:
     spark: SparkSession
     _counts: list[tuple[str, Any]] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
+    made: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What was asked of the kernel for a node, by its identity: as much as it takes to read its state back."""
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
@@ -65,6 +67,8 @@ class Demand:
     ttls: Sequence[int]
     """Milliseconds that the state of each input is kept; 0 is for ever."""
     tally: Tally
+    node: nodes.Node
+    """Whose operator it is."""
 
 
 def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> DataFrame:
@@ -293,6 +297,11 @@ def _operator(
     spark = frames[0].sparkSession
     operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
     told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
+    demand.tally.made[id(demand.node)] = {
+        "operator": method,
+        "spec": told,
+        "inputs": [frame.schema.json() for frame in frames],
+    }
     counts = () if counted is None else (demand.tally.of(counted),)
     return DataFrame(operator(*(f._jdf for f in frames), json.dumps(told), *counts), spark)
 

@@ -6,6 +6,7 @@ import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
@@ -141,6 +142,19 @@ final class GroupAggregate extends KeyedProcessor {
       changes.update(key, old, now);
     }
     return true;
+  }
+
+  @Override
+  StructType kept() {
+    return results(spec);
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    for (Accumulator accumulator : accumulators.all) {
+      accumulator.read(group, state);
+    }
+    rows.accept(result());
   }
 
   /** Whether the group has rows, when the batch is through; if not, it is dropped. */
