@@ -137,6 +137,8 @@ class Table:
     rng: random.Random
     make: Callable[[random.Random], Row]
     key: str = "k"
+    empties: bool = True
+    """Whether all rows of a key go at once now and then."""
     rows: list[Row] = field(default_factory=list)
 
     def batch(self, size: int) -> list[tuple[str, Row]]:
@@ -148,7 +150,7 @@ class Table:
                 changes.append(("+I", self.rows[-1]))
             elif choice < 0.7:
                 changes.append(("-D", self._some()))
-            elif choice < 0.95:
+            elif choice < 0.95 or not self.empties:
                 old, new = self._some(), self.make(self.rng)
                 if self.rng.random() < 0.7:
                     new = {**new, self.key: old[self.key]}
@@ -262,7 +264,9 @@ def test_large_groups_lie_in_pages(spark: Any, run: Callable[[Any], Run], tmp_pa
     job = run(group_aggregate(stream.frame, ["k"], calls))
     model = Model(["k"], calls)
     table = Table(
-        rng, lambda r: {"k": r.choice(["few", *["many"] * 9]), "v": f"value {r.randint(0, 900)}"}
+        rng,
+        lambda r: {"k": r.choice(["few", *["many"] * 9]), "v": f"value {r.randint(0, 900)}"},
+        empties=False,
     )
 
     def goes(batch: list[tuple[str, Row]], number: int) -> None:
