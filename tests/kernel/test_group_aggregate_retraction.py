@@ -281,7 +281,8 @@ def test_large_groups_lie_in_pages(spark: Any, run: Callable[[Any], Run], tmp_pa
         if number == 2:
             job.restart()
     assert rows_of_state(job) > 10
-    assert max(value_sizes(spark, job, tmp_path)) < 1500
+    # A small bag lies in the group's value, and each of the three has a limit.
+    assert max(value_sizes(spark, job, tmp_path)) < 3 * 4096
     rng.shuffle(table.rows)
     for number in range(3):
         gone, table.rows = table.rows[:500], table.rows[500:]
