@@ -78,6 +78,7 @@ final class Bag {
   private boolean stamped;
   /** Where the last {@link #find} ended. */
   private Page page;
+  private int number;
   private int at;
 
   /** {@code slot} tells the bags of an operator apart. */
@@ -168,6 +169,7 @@ final class Bag {
       }
     }
     page = loaded(low);
+    number = low;
     at = position(page.entries, key);
     return at < page.entries.size() && Arrays.equals(page.entries.get(at).key, key);
   }
@@ -190,7 +192,7 @@ final class Bag {
   /** The entries from a key on, in order. A cursor is void once the bag has gained or lost an entry. */
   Cursor from(byte[] key) {
     find(key);
-    return new Cursor(pages.indexOf(page), at);
+    return new Cursor(number, at);
   }
 
   Cursor all() {
