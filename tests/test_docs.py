@@ -242,10 +242,12 @@ def problem(words: list[str], is_whole: bool = True) -> str | None:
     context = click.Context(cli, info_name="tidemill", **cli.context_settings)
     rest = words[1:]
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-        inner = command.get_command(context, rest[0])
-        if inner is None:
+        try:
+            name, inner, rest = command.resolve_command(context, rest)
+        except click.UsageError:
             return f"there is no command '{rest[0]}'"
-        command, context = inner, click.Context(inner, context, info_name=rest.pop(0))
+        assert inner is not None
+        command, context = inner, click.Context(inner, context, info_name=name)
     if isinstance(command, click.Group):
         return None
     try:

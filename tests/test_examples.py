@@ -20,9 +20,7 @@ PROGRAMS = [p for p in sorted(EXAMPLES.glob("*.py")) if "Session" in p.read_text
 """The other files of Python's hold functions of scripts."""
 VARIABLES = {"BOOTSTRAP": "localhost:9092"}
 NOT_RUNNABLE = {
-    "cdc.sql",
     "joins.sql",
-    "last_behaviour.sql",
     "temporal_join.sql",
     "windows.sql",
 }

@@ -35,23 +35,25 @@ class JsonLines:
 
 
 class TableOutput:
-    """The changelog as a table; widths are settled by the first rows."""
+    """The changelog as a table; widths are settled by the first rows. Without `kinds` it is a table of rows."""
 
     style: ClassVar[str] = "cells"
     _WIDEST = 40
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, kinds: bool = True) -> None:
         self._stream = stream
+        self._first = 0 if kinds else 1
         self._widths: dict[tuple[Field, ...], list[int]] = {}
 
     def take(self, fields: tuple[Field, ...], rows: Rows) -> None:
         stream = self._stream or sys.stdout
-        cells = [[kind.symbol, *json.loads(text)] for kind, text in rows]
+        cells = [[kind.symbol, *json.loads(text)][self._first :] for kind, text in rows]
         if not cells:
             return
         if fields not in self._widths:
-            head = ["op", *(f.name for f in fields)]
-            least = [2, *(12 if isinstance(f.type, NUMERIC_TYPES) else 8 for f in fields)]
+            head = ["op", *(f.name for f in fields)][self._first :]
+            numeric = (isinstance(f.type, NUMERIC_TYPES) for f in fields)
+            least = [2, *(12 if is_number else 8 for is_number in numeric)][self._first :]
             widths = [
                 max(least[i], min(self._WIDEST, max(display_width(r[i]) for r in [head, *cells])))
                 for i in range(len(head))

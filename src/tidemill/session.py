@@ -46,7 +46,8 @@ class Session:
     """Tables, settings and jobs over one SparkSession.
 
     `spark`: use this session's context instead of starting one; it must have been started with `tidemill.jars()`.
-    `master`, `checkpoint`, `bounded`, `restart_for`: as on the command line. `settings`: Flink's keys, beating SET.
+    `master`, `checkpoint`, `bounded`, `restart_for`, `reset_state`: as on the command line. `settings`: Flink's keys,
+    beating SET.
     `dialect`: whose SQL is written: flink, oceanus, blink or dli; default: found out from each text.
     `python_files`: files and directories where Python functions are looked for, before the script's own directory.
     `output`: where the rows of a top-level SELECT go; default: a table on standard output.
@@ -61,6 +62,7 @@ class Session:
         checkpoint: str | Path | None = None,
         bounded: bool = False,
         restart_for: timedelta | None = None,
+        reset_state: bool = False,
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         dialect: str | None = None,
@@ -88,6 +90,7 @@ class Session:
         self._conf = {**(conf or {}), **{k.replace("_", "."): v for k, v in spark_conf.items()}}
         self._bounded = bounded
         self._restart_for = restart_for
+        self._reset_state = reset_state
         self._output = output or TableOutput()
         self._names: set[str] = set()
 
@@ -193,6 +196,7 @@ class Session:
             self._bounded,
             self.environment.python_files,
             self._restart_for,
+            self._reset_state,
         )
         running = runner.start(job, self._job_name(job, name), {j.name for j in self.jobs})
         self.jobs.append(running)

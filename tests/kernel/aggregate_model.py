@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections import Counter
 from collections.abc import Sequence
@@ -193,7 +194,41 @@ def extreme(spec: dict[str, Any], fed: list[tuple[int, int, Any]], values: list[
     return (min if spec["function"] == "MIN" else max)(values, key=order)
 
 
+def joined(spec: dict[str, Any], fed: list[tuple[int, int, Any]], values: list[Any]) -> Any:
+    return (spec["settings"] or [","])[0].join(values) if values else None
+
+
+def percentile(spec: dict[str, Any], fed: list[tuple[int, int, Any]], values: list[Any]) -> Any:
+    if len(spec["arguments"]) > 1:
+        values = [v for v, often in values if v is not None for _ in range(often or 0)]
+    if not values:
+        return None
+    values = sorted(values)
+    found = []
+    for share in map(float, spec["settings"]):
+        place = share * (len(values) - 1) + 1
+        low, high = values[math.floor(place) - 1], values[math.ceil(place) - 1]
+        between = (math.ceil(place) - place) * low + (place - math.floor(place)) * high
+        found.append(low if low == high or place == math.floor(place) else between)
+    return found if spec["type"].startswith("array") else found[0]
+
+
 RESULTS = {
+    "FIRST_VALUE": lambda spec, fed, values: values[0] if values else None,
+    "LAST_VALUE": lambda spec, fed, values: values[-1] if values else None,
+    "LISTAGG": joined,
+    "ARRAY_AGG": lambda spec, fed, values: values or None,
+    "COLLECT": lambda spec, fed, values: dict(Counter(values)),
+    "PERCENTILE": percentile,
+    "JSON_ARRAYAGG": lambda spec, fed, values: (
+        "["
+        + ",".join(
+            "null" if v is None else v
+            for v in values
+            if v is not None or "ABSENT ON NULL" not in spec["settings"]
+        )
+        + "]"
+    ),
     "COUNT": lambda spec, fed, values: len(values),
     "SUM": total,
     "AVG": total,
@@ -245,3 +280,23 @@ def by_key(changes: list[Change], keys: int) -> dict[Key, list[Change]]:
     for change in changes:
         grouped.setdefault(change[1 : 1 + keys], []).append(change)
     return grouped
+
+
+def difference(
+    calls: list[dict[str, Any]], found: dict[Key, list[Change]], wanted: dict[Key, list[Change]]
+) -> list[str]:
+    """Where two sets of changes differ, by the calls' names; of changes that are not there, as a whole."""
+    lines = []
+    for key in {**found, **wanted}:
+        ours, theirs = found.get(key, []), wanted.get(key, [])
+        if [c[0] for c in ours] != [c[0] for c in theirs]:
+            lines.append(f"{key}: {ours} instead of {theirs}")
+            continue
+        names = ["kind", *(f"key {i}" for i in range(len(key))), *(c["output"] for c in calls)]
+        for our, their in zip(ours, theirs, strict=True):
+            lines += [
+                f"{key} {our[0]} {name}: {a!r} instead of {b!r}"
+                for name, a, b in zip(names, our, their, strict=True)
+                if a != b
+            ]
+    return lines

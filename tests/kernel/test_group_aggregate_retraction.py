@@ -7,10 +7,20 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aggregate_model import Model, Row, by_key, call, group_aggregate, new_counts, typed
+from aggregate_model import (
+    Model,
+    Row,
+    by_key,
+    call,
+    difference,
+    group_aggregate,
+    new_counts,
+    typed,
+)
 from streams import SYMBOLS, Run, Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("time_type")]
@@ -32,6 +42,7 @@ COLUMNS = {
     "list": "ARRAY<INT>",
     "nested": "STRUCT<x: INT, y: STRING>",
     "keep": "BOOLEAN",
+    "often": "BIGINT",
 }
 KIND = {"_kind": "TINYINT"}
 SUMS = {
@@ -44,7 +55,7 @@ SUMS = {
     "w": "decimal(38,4)",
 }
 AVERAGES = {**SUMS, "n": "decimal(38,6)", "w": "decimal(38,6)"}
-ORDERED = [name for name in COLUMNS if name not in ("k", "list", "nested", "keep")]
+ORDERED = [name for name in COLUMNS if name not in ("k", "list", "nested", "keep", "often")]
 
 
 def sums() -> list[dict[str, Any]]:
@@ -57,6 +68,42 @@ def sums() -> list[dict[str, Any]]:
         calls.append(call("SUM", name, f"sum_{name}", type_))
         calls.append(call("AVG", name, f"avg_{name}", AVERAGES[name], filter_="keep"))
     return calls
+
+
+def extremes() -> list[dict[str, Any]]:
+    names = (*ORDERED, "list", "nested")
+    calls = [call("COUNT", name, f"count_{name}", "bigint", distinct=True) for name in names]
+    for name in ORDERED:
+        calls.append(call("MIN", name, f"min_{name}", COLUMNS[name].lower()))
+        calls.append(call("MAX", name, f"max_{name}", COLUMNS[name].lower(), True, "keep"))
+    for name in ("tiny", "i", "big", "f", "n", "w"):
+        calls.append(call("SUM", name, f"sum_{name}", SUMS[name], distinct=True))
+        calls.append(call("AVG", name, f"avg_{name}", AVERAGES[name], True, "keep"))
+    return calls
+
+
+def collections() -> list[dict[str, Any]]:
+    calls = []
+    for name in (*ORDERED, "list", "nested"):
+        type_ = COLUMNS[name].lower()
+        calls.append(call("FIRST_VALUE", name, f"first_{name}", type_))
+        calls.append(call("LAST_VALUE", name, f"last_{name}", type_, filter_="keep"))
+        calls.append(call("ARRAY_AGG", name, f"all_{name}", f"array<{type_}>"))
+        if name != "list":
+            calls.append(call("COLLECT", name, f"set_{name}", f"map<{type_},int>"))
+    return [
+        *calls,
+        call("ARRAY_AGG", "s", "distinct_s", "array<string>", True, "keep"),
+        call("FIRST_VALUE", "i", "distinct_i", "int", True),
+        call("LISTAGG", "s", "text", "string"),
+        call("LISTAGG", "s", "bars", "string", filter_="keep", settings=["|ü|"]),
+        call("LISTAGG", "s", "once", "string", distinct=True),
+        call("JSON_ARRAYAGG", "s", "json", "string"),
+        call("JSON_ARRAYAGG", "s", "json_kept", "string", settings=["ABSENT ON NULL"]),
+        call("PERCENTILE", "d", "median", "double", settings=["0.5"]),
+        call("PERCENTILE", "d", "some", "array<double>", settings=["0.9", "0.0", "0.25", "1.0"]),
+        call("PERCENTILE", ["d", "often"], "weighed", "double", settings=["0.4"]),
+    ]
 
 
 def random_texts(rng: random.Random) -> Row:
@@ -78,6 +125,7 @@ def random_texts(rng: random.Random) -> Row:
         "list": json.dumps([rng.randint(0, 1), rng.choice([None, 1])]),
         "nested": json.dumps({"x": rng.randint(0, 1), "y": rng.choice(["p", None])}),
         "keep": rng.choice(["true", "false"]),
+        "often": str(rng.randint(-1, 3)),
     }
     return {name: None if rng.random() < 0.15 else value for name, value in row.items()}
 
@@ -148,10 +196,11 @@ def follows_the_model(
         stream.add(fed(batch))
         known, rows = rows[: len(batch)], rows[len(batch) :]
         changes = job.take()
-        assert by_key(changes, len(keys)) == model.batch(known, signs(batch)), f"batch {number}"
+        wanted = model.batch(known, signs(batch))
+        assert not difference(calls, by_key(changes, len(keys)), wanted), f"batch {number}"
         kinds |= {change[0] for change in changes}
     assert kinds >= {"+I", "+U"} and ("-U" in kinds) == update_before
-    assert dict(counts.values()) == {}
+    assert "delete of an unknown row" not in dict(counts.values())
 
 
 @pytest.mark.parametrize(
@@ -163,6 +212,91 @@ def test_sums_and_counts_are_those_of_the_model(
     spark: Any, run: Callable[[Any], Run], keys: list[str], update_before: bool, seed: int
 ) -> None:
     follows_the_model(spark, run, random.Random(seed), sums(), keys, update_before)
+
+
+@pytest.mark.parametrize(("keys", "seed"), [(["k"], 4), ([], 5)], ids=["one key", "no key"])
+def test_extremes_and_distinct_values_are_those_of_the_model(
+    spark: Any, run: Callable[[Any], Run], keys: list[str], seed: int
+) -> None:
+    follows_the_model(spark, run, random.Random(seed), extremes(), keys)
+
+
+@pytest.mark.parametrize(("keys", "seed"), [(["k"], 6), ([], 7)], ids=["one key", "no key"])
+def test_collections_are_those_of_the_model(
+    spark: Any, run: Callable[[Any], Run], keys: list[str], seed: int
+) -> None:
+    follows_the_model(spark, run, random.Random(seed), collections(), keys)
+
+
+@pytest.mark.parametrize("calls", [extremes(), collections()], ids=["extremes", "collections"])
+def test_rows_that_only_come_give_the_same_without_kinds(
+    spark: Any, run: Callable[[Any], Run], calls: list[dict[str, Any]]
+) -> None:
+    rng = random.Random(8)
+    stream = Stream(spark, COLUMNS, partitions=1)
+    job = run(group_aggregate(stream.frame, ["k"], calls))
+    batches = [[random_texts(rng) for _ in range(size)] for size in (1, 20, 7, 40)]
+    rows = typed(spark, COLUMNS, [row for batch in batches for row in batch])
+    model = Model(["k"], calls)
+    for number, batch in enumerate(batches):
+        if number == 2:
+            job.restart()
+        stream.add(batch)
+        known, rows = rows[: len(batch)], rows[len(batch) :]
+        assert not difference(calls, by_key(job.take(), 1), model.batch(known)), f"batch {number}"
+
+
+def test_large_groups_lie_in_pages(spark: Any, run: Callable[[Any], Run], tmp_path: Path) -> None:
+    """Values of a group that fill many pages come and go; what a batch does not touch is not in the group's value."""
+    rng = random.Random(9)
+    calls = [
+        call("MIN", "v", "least", "string"),
+        call("MAX", "v", "most", "string"),
+        call("COUNT", "v", "n", "bigint", distinct=True),
+        call("FIRST_VALUE", "v", "first", "string"),
+        call("LAST_VALUE", "v", "last", "string"),
+        call("LISTAGG", "v", "all", "string"),
+    ]
+    columns = {"k": "STRING", "v": "STRING"}
+    stream = Stream(spark, columns | KIND, partitions=1)
+    job = run(group_aggregate(stream.frame, ["k"], calls))
+    model = Model(["k"], calls)
+    table = Table(
+        rng, lambda r: {"k": r.choice(["few", *["many"] * 9]), "v": f"value {r.randint(0, 900)}"}
+    )
+
+    def goes(batch: list[tuple[str, Row]], number: int) -> None:
+        stream.add(fed(batch))
+        wanted = model.batch([row for _, row in batch], signs(batch))
+        assert not difference(calls, by_key(job.take(), 1), wanted), f"batch {number}"
+
+    for number in range(4):
+        grown = [table.make(rng) for _ in range(400)]
+        table.rows += grown
+        goes([*(("+I", row) for row in grown), *table.batch(60)], number)
+        if number == 2:
+            job.restart()
+    sizes = stored(spark, job, tmp_path)
+    assert max(sizes["state"]) < 1500 and len(sizes["pages"]) > 10 and max(sizes["pages"]) < 9000
+    rng.shuffle(table.rows)
+    for number in range(3):
+        gone, table.rows = table.rows[:500], table.rows[500:]
+        goes([("-D", row) for row in gone], 4 + number)
+    goes([("-D", row) for row in table.rows], 7)
+    assert stored(spark, job, tmp_path) == {"state": [], "pages": []}
+
+
+def stored(spark: Any, job: Run, checkpoints: Path) -> dict[str, list[int]]:
+    """The sizes of all values in the state store; the job goes on."""
+    job.query.stop()
+    sizes = {}
+    for name in ("state", "pages"):
+        reader = spark.read.format("statestore").option("stateVarName", name)
+        rows = reader.load(str(checkpoints / "checkpoint-0"))
+        value = "value.value" if name == "state" else "user_map_value.value"
+        sizes[name] = [len(row[0]) for row in rows.selectExpr(value).collect()]
+    job.restart()
+    return sizes
 
 
 # --- groups that come and go ---------------------------------------------------------------------
@@ -252,7 +386,92 @@ def test_row_may_be_taken_out_before_it_is_put_in(spark: Any, run: Callable[[Any
     job = run(group_aggregate(stream.frame, ["k"], calls, counts=counts))
     stream.add([change("-D", "a", 7), change("+I", "a", 3), change("+I", "a", 7)])
     assert job.take() == [("+I", "a", 3, 1)]
+    assert "delete of an unknown row" not in dict(counts.values())
+
+
+def test_value_that_was_never_there_is_counted_and_forgotten(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, SMALL, partitions=1)
+    counts = new_counts(spark)
+    calls = [
+        call("MAX", "v", "most", "int"),
+        call("COUNT", "v", "n", "bigint", distinct=True),
+        call("LAST_VALUE", "v", "last", "int"),
+        call("ARRAY_AGG", "v", "all", "array<int>"),
+    ]
+    job = run(group_aggregate(stream.frame, ["k"], calls, counts=counts))
+    stream.add([change("+I", "a", 1), change("+I", "a", 2), change("+I", "a", 3)])
+    assert job.take() == [("+I", "a", 3, 3, 3, [1, 2, 3])]
+    stream.add([change("-D", "a", 9)])
+    assert job.take() == []
+    assert dict(counts.values()) == {"delete of an unknown row": 1}
+    stream.add([change("+I", "a", 9), change("-D", "a", 8), change("+I", "a", 8)])
+    assert job.take() == [("-U", "a", 3, 3, 3, [1, 2, 3]), ("+U", "a", 9, 4, 9, [1, 2, 3, 9])]
+
+
+def test_zeros_and_nans_are_groups_by_their_bits(spark: Any, run: Callable[[Any], Run]) -> None:
+    """As in Flink: 0.0 and -0.0 are two groups, all NaNs are one."""
+    stream = Stream(spark, {"k": "DOUBLE", **KIND})
+    job = run(group_aggregate(stream.frame, ["k"], [call("COUNT", None, "n", "bigint")]))
+    rows = [{"k": k, "_kind": "0"} for k in ("0.0", "-0.0", "NaN", "-0.0", "NaN", "NaN")]
+    stream.add(rows)
+    assert sorted(map(repr, job.take())) == ["('+I', -0.0, 2)", "('+I', 0.0, 1)", "('+I', nan, 3)"]
+    stream.add([{"k": "-0.0", "_kind": "3"}, {"k": "0.0", "_kind": "3"}])
+    assert sorted(map(repr, job.take())) == [
+        "('+U', -0.0, 1)",
+        "('-D', 0.0, 1)",
+        "('-U', -0.0, 2)",
+    ]
+
+
+def test_scalar_subquery_of_several_rows_stops_the_job(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, SMALL, partitions=1)
+    job = run(group_aggregate(stream.frame, [], [call("SINGLE_VALUE", "v", "v", "int")]))
+    stream.add([change("+I", "a", 1)])
+    assert job.take() == [("+I", 1)]
+    stream.add([change("+I", "a", 2), change("-D", "a", 1)])
+    assert job.take() == [("-U", 1), ("+U", 2)]
+    stream.add([change("-U", "a", 2), change("+U", "a", None)])
+    assert job.take() == [("-U", 2), ("+U", None)]
+    stream.add([change("+I", "a", None)])
+    with pytest.raises(Exception, match=r"RUN-026.*has more than one row"):
+        job.take()
+
+
+def test_json_object_has_its_members_by_name(spark: Any, run: Callable[[Any], Run]) -> None:
+    stream = Stream(spark, SMALL, partitions=1)
+    calls = [
+        call("JSON_OBJECTAGG", ["k", "v"], "all", "string", settings=["NULL ON NULL"]),
+        call("JSON_OBJECTAGG", ["k", "v"], "some", "string", settings=["ABSENT ON NULL"]),
+    ]
+    frame = stream.frame.selectExpr("k", "CAST(v AS STRING) AS v", "_kind")
+    job = run(group_aggregate(frame, [], calls))
+    stream.add([change("+I", "b", 1), change("+I", 'a"', 2), change("+I", "c", None)])
+    assert job.take() == [("+I", '{"a\\"":2,"b":1,"c":null}', '{"a\\"":2,"b":1}')]
+    stream.add([change("+U", "b", 3), change("-U", "b", 1), change("-D", "c", None)])
+    assert job.take()[1] == ("+U", '{"a\\"":2,"b":3}', '{"a\\"":2,"b":3}')
+    stream.add([change("+I", "b", 3)])
+    with pytest.raises(Exception, match=r"RUN-027.*key 'b' is there twice"):
+        job.take()
+
+
+def test_sums_that_do_not_fit_are_counted(spark: Any, run: Callable[[Any], Run]) -> None:
+    stream = Stream(spark, {"i": "INT", "big": "BIGINT", "w": "DECIMAL(38,0)"}, partitions=1)
+    calls = [
+        call("SUM", n, n, t) for n, t in (("i", "int"), ("big", "bigint"), ("w", "decimal(38,0)"))
+    ]
+    counts = new_counts(spark)
+    job = run(group_aggregate(stream.frame, [], calls, counts=counts))
+    most = {"i": str(2**31 - 1), "big": str(2**63 - 1), "w": "9" * 38}
+    stream.add([most])
+    job.take()
     assert dict(counts.values()) == {}
+    stream.add([{"i": "1", "big": "1", "w": "1"}])
+    assert job.take()[1] == ("+U", -(2**31), -(2**63), None)
+    assert dict(counts.values()) == {"sum that does not fit its type": 3}
 
 
 def test_replayed_batch_gives_the_same_changes_in_the_same_order(
@@ -261,7 +480,12 @@ def test_replayed_batch_gives_the_same_changes_in_the_same_order(
     rng = random.Random(11)
     columns = {"k": "STRING", "v": "DOUBLE", **KIND}
     stream = Stream(spark, columns, partitions=3)
-    calls = [call("SUM", "v", "t", "double"), call("COUNT", None, "n", "bigint")]
+    calls = [
+        call("SUM", "v", "t", "double"),
+        call("MAX", "v", "most", "double"),
+        call("LAST_VALUE", "v", "last", "double"),
+        call("ARRAY_AGG", "v", "all", "array<double>"),
+    ]
     job = run(group_aggregate(stream.frame, ["k"], calls))
     table = Table(rng, lambda r: {"k": f"k{r.randint(0, 30)}", "v": repr(r.gauss(0, 1e9))})
     stream.add(fed(table.batch(300)))

@@ -32,7 +32,7 @@ def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("properties", "number"), [("state.StateEncodingProperties", 11), ("kafka.PaceProperties", 5)]
+    ("properties", "number"), [("state.StateEncodingProperties", 14), ("kafka.PaceProperties", 5)]
 )
 @pytest.mark.parametrize("seed", [20260727])
 def test_properties_hold(classpath: str, properties: str, number: int, seed: int) -> None:

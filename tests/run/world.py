@@ -48,8 +48,10 @@ class World:
     checkpoint: Path
     rows: list[tuple[str, Any]] = field(default_factory=list)
     losses: dict[str, int] = field(default_factory=dict)
+    oddities: dict[str, int] = field(default_factory=dict)
     reports: list[Any] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    python_files: list[Path] = field(default_factory=list)
 
     def create(self, *records: Any, hint: str = "t", partitions: int = 1) -> str:
         name = self.topic(hint)
@@ -89,7 +91,9 @@ class World:
         }
         return "WITH (" + ", ".join(f"'{k}' = '{v}'" for k, v in every.items()) + ")"
 
-    def run(self, sql: str, *, keep: bool = False, **settings: str) -> None:
+    def run(
+        self, sql: str, *, keep: bool = False, reset_state: bool = False, **settings: str
+    ) -> None:
         """Run a script, bounded, to its end. `keep` resumes from this test's checkpoint."""
         given = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
 
@@ -97,7 +101,9 @@ class World:
             self.spark,
             checkpoint=self.checkpoint if keep else None,
             bounded=True,
+            reset_state=reset_state,
             settings=given,
+            python_files=self.python_files,
             output=Collected(self.rows),
         )
         with session:
@@ -106,6 +112,7 @@ class World:
                     continue
                 finish(job)
                 self.losses.update(job.losses())
+                self.oddities.update(job.oddities())
                 self.reports += job.reports()
                 self.notices += job.notices()
 

@@ -74,6 +74,11 @@ class _Duration(click.ParamType[timedelta]):
     metavar="DURATION",
     help="Wait so long for a broker that goes away; default: as the settings say, else 10 min.",
 )
+@click.option(
+    "--reset-state",
+    is_flag=True,
+    help="Where a job's checkpoint is of another query: move it aside and start anew.",
+)
 @click.option("--local", is_flag=True, help="Use the embedded broker for every Kafka table.")
 @click.option(
     "--output",
@@ -92,6 +97,7 @@ def run(
     confs: tuple[str, ...],
     bounded: bool,
     restart_for: timedelta | None,
+    reset_state: bool,
     local: bool,
     output: str,
 ) -> None:
@@ -120,6 +126,7 @@ def run(
             checkpoint=checkpoint,
             bounded=bounded,
             restart_for=restart_for,
+            reset_state=reset_state,
             settings=overrides,
             conf=conf,
             python_files=python_files,

@@ -28,7 +28,7 @@ from tidemill.plan.binder import bind_insert, bind_query, bind_view
 from tidemill.plan.declarations import altered, as_select, like
 from tidemill.plan.explain import explain, tree
 from tidemill.plan.expressions import AggregateCall, UserCall, walk
-from tidemill.plan.functions import FUNCTIONS, NOT_YET
+from tidemill.plan.functions import FUNCTIONS, NOT_YET, SET_MARKS
 from tidemill.plan.functions.aggregates import SIGNATURES as AGGREGATES
 from tidemill.plan.modes import Modes, infer_modes
 from tidemill.plan.runnable import not_runnable
@@ -170,7 +170,7 @@ class Environment:
         """A function that the script has made. Behind a bare name the built-in one counts, unless a system function has
         taken its place."""
         word = name.parts[-1].name
-        built_in = (FUNCTIONS, AGGREGATES, NOT_YET)
+        built_in = (FUNCTIONS, AGGREGATES, SET_MARKS, NOT_YET)
         if len(name.parts) == 1 and any(word.upper() in table for table in built_in):
             found = self.names.system_functions.get(word.lower())
         else:

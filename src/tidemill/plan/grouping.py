@@ -8,9 +8,10 @@ below it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 
 from tidemill import types as t
 from tidemill.errors import ScriptError, Span, script_error
@@ -26,12 +27,13 @@ from tidemill.plan.expressions import (
     rewrite,
     walk,
 )
+from tidemill.plan.functions import SET_MARKS
+from tidemill.plan.functions.aggregates import aggregate_type
 from tidemill.plan.nodes import Node, all_inputs
-from tidemill.plan.scope import WINDOW_PROPERTIES, Scope
+from tidemill.plan.scope import WINDOW_PROPERTIES, Scope, arithmetic, cast
 from tidemill.sql import ast
 
 _GROUP_WINDOWS = {"TUMBLE": (2, 3), "HOP": (3, 4), "SESSION": (2, 2)}
-_MARKS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,43 @@ def group(
     ttl: timedelta | None = None,
 ) -> tuple[Node, list[Expr]]:
     """The aggregate, and the items above it; `extra_keys` are grouped by as well, before the others. `ttl`: how long
-    its state is kept, if a hint says so."""
+    its state is kept, if a hint says so. A grouping set that stands there twice gives its rows twice, by an aggregate
+    of its own."""
     keys = list(extra_keys)
     sets, window = _grouping(body, scope, keys)
+    again = max(map(sets.count, sets))
+    rounds = [[s for s in dict.fromkeys(sets) if sets.count(s) > n] for n in range(again)]
+    made = [_grouped(body, node, items, keys, r, n, window, ttl) for n, r in enumerate(rounds)]
+    if len(made) == 1:
+        return made[0]
+    names = tuple(f"EXPR${i}" for i in range(len(items)))
+    parts = tuple(nodes.Project(below, tuple(exprs), names) for below, exprs in made)
+    union = nodes.Union(parts, names)
+    return union, list(all_inputs(union))
+
+
+def _grouped(
+    body: ast.Select,
+    node: Node,
+    items: Sequence[Placed],
+    all_keys: Sequence[Expr],
+    given: Sequence[frozenset[int]],
+    number: int,
+    window: _GroupWindow | None,
+    ttl: timedelta | None,
+) -> tuple[Node, list[Expr]]:
+    """One aggregate for different grouping sets; `number` of them came before it."""
+    present = sorted(frozenset().union(*given))
+    keys = [all_keys[k] for k in present]
+    sets = [frozenset(present.index(k) for k in s) for s in given]
     window_columns = _Window(window)
+    # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
+    may_be_empty = window is None and (not keys or any(not s for s in sets))
+    items = [Placed(_reduced(item, may_be_empty), item.place) for item in items]
     calls: list[AggregateCall] = []
     for item in items:
         for found in walk(item.expr):
-            if isinstance(found, AggregateCall) and found.function not in _MARKS:
+            if isinstance(found, AggregateCall) and found.function not in SET_MARKS:
                 calls += [found] if found not in calls else []
     below: list[Expr] = list(keys)
     # Where a set leaves a key out, the key is NULL; an aggregate reads its value from a column of its own.
@@ -82,8 +113,6 @@ def group(
         return Input(expr.type, at, describe(expr))
 
     time = column(window.time).index if window else 0
-    # An aggregate of a whole table, which may be empty, is NULL then; a count is 0.
-    may_be_empty = window is None and (not keys or any(not s for s in sets))
     placed = tuple(_over_columns(call, column, may_be_empty) for call in calls)
     source: Node = nodes.Project(node, tuple(below), nodes.unique_names(describe(e) for e in below))
     names = [*(describe(k) for k in keys), *(f"EXPR${i}" for i in range(len(calls)))]
@@ -108,8 +137,14 @@ def group(
     def above(expr: Expr) -> Expr | None:
         if expr in keys:
             at = keys.index(expr)
-        elif isinstance(expr, AggregateCall) and expr.function in _MARKS:
-            return _mark(expr, keys, sets, Input(t.BIGINT.not_null, width - 1, "$e"), body)
+        elif expr in all_keys:
+            return Literal(expr.type.as_nullable, None)
+        elif isinstance(expr, AggregateCall) and expr.function == "GROUP_ID":
+            return Literal(t.BIGINT.not_null, number)
+        elif isinstance(expr, AggregateCall) and expr.function in SET_MARKS:
+            marks = [nodes.missing_bits(range(len(keys)), s) for s in sets]
+            expanded = Input(t.BIGINT.not_null, width - 1, "$e")
+            return _mark(expr, all_keys, dict(zip(marks, given, strict=True)), expanded, body)
         elif isinstance(expr, AggregateCall):
             at = width + calls.index(expr)
         elif (found := window_columns.property(expr)) is not None:
@@ -120,6 +155,59 @@ def group(
         return nodes.input_of(made, at)
 
     return made, [_lift(item, above) for item in items]
+
+
+# Variance and deviation: whether of all rows, not of a sample of them; whether its root.
+_DEVIATIONS = {
+    "VAR_POP": (True, False),
+    "VAR_SAMP": (False, False),
+    "VARIANCE": (False, False),
+    "STDDEV_POP": (True, True),
+    "STDDEV_SAMP": (False, True),
+    "STDDEV": (False, True),
+}
+
+
+def _reduced(item: Placed, may_be_empty: bool) -> Expr:
+    """The same expression, in which sums and counts stand for variances and deviations, as in Flink: the arithmetic is
+    that of the argument's type, so that whole numbers have whole deviations."""
+    span = item.place.span
+
+    def change(call: Expr) -> Expr | None:
+        if not isinstance(call, AggregateCall) or call.function not in _DEVIATIONS:
+            return None
+        of_all, root = _DEVIATIONS[call.function]
+        [argument] = call.arguments
+        operand = cast(argument, call.type, span)
+        squares = _sum_like(call, arithmetic("*", operand, operand, span))
+        total = cast(_sum_like(call, argument), call.type, span)
+        count = replace(call, type=t.BIGINT.not_null, function="COUNT")
+        mean = arithmetic("/", arithmetic("*", total, total, span), count, span)
+        one = Literal(t.INT.not_null, 1)
+        divisor: Expr = count
+        if not of_all:
+            alone = Call(t.BOOLEAN.not_null, "=", (count, cast(one, t.BIGINT, span)))
+            rest = arithmetic("-", count, one, span)
+            divisor = Call(t.BIGINT, "CASE", (alone, Literal(t.BIGINT, None), rest))
+        found = arithmetic("/", arithmetic("-", squares, mean, span), divisor, span)
+        if root:
+            half = cast(Literal(t.DecimalType(False, 2, 1), Decimal("0.5")), t.DOUBLE, span)
+            power = (cast(found, t.DOUBLE, span), half)
+            found = Call(t.DOUBLE.with_nullable(found.type.nullable), "POWER", power)
+        nullable = call.type.nullable or may_be_empty
+        if found.type.same(call.type) and found.type.nullable == nullable:
+            return found
+        return Call(call.type.with_nullable(nullable), "CAST", (found,))
+
+    return rewrite(item.expr, change)
+
+
+def _sum_like(call: AggregateCall, operand: Expr) -> AggregateCall:
+    """SUM of an operand over the rows that a call is of."""
+    filtered = call.filter is not None
+    type_ = aggregate_type("SUM", [operand.type], call.distinct, filtered)
+    assert type_ is not None
+    return replace(call, type=type_, function="SUM", arguments=(operand,))
 
 
 def _aggregate(
@@ -161,7 +249,7 @@ def _over_columns(
 
 
 def _is_setting(call: AggregateCall, at: int) -> bool:
-    """Whether an argument is a constant that says how to aggregate: LISTAGG's separator."""
+    """Whether an argument is a constant that says how to aggregate, such as LISTAGG's separator."""
     return at > 0 and isinstance(call.arguments[at], Literal)
 
 
@@ -225,7 +313,7 @@ def _grouping(
         else:
             always.add(place(element))
     sets = [frozenset(always).union(*combination) for combination in itertools.product(*choices)]
-    return list(dict.fromkeys(sets)), window
+    return sets, window
 
 
 def _sets(kind: str, parts: list[frozenset[int]]) -> list[frozenset[int]]:
@@ -325,14 +413,13 @@ class _Window:
 
 def _mark(
     call: AggregateCall,
-    keys: list[Expr],
-    sets: list[frozenset[int]],
+    keys: Sequence[Expr],
+    sets: Mapping[int, frozenset[int]],
     expanded: Input,
     body: ast.Select,
 ) -> Expr:
-    """GROUPING(a, b): a bit for each argument, set where the row's grouping set does not have it."""
-    if call.function == "GROUP_ID":
-        return Literal(t.BIGINT.not_null, 0)
+    """GROUPING(a, b): a bit for each argument, set where the row's grouping set does not have it. `sets` are known by
+    what the column `expanded` says of a row."""
     at = []
     for argument in call.arguments:
         if argument not in keys:
@@ -340,16 +427,13 @@ def _mark(
                 "PLAN-057", f"the argument of {call.function} must be in GROUP BY", body.span
             )
         at.append(keys.index(argument))
-
-    if len(sets) == 1:
-        return Literal(t.BIGINT.not_null, nodes.missing_bits(at, sets[0]))
-    arguments: list[Expr] = []
-    for one in sets:
-        mark = Literal(t.BIGINT.not_null, nodes.missing_bits(range(len(keys)), one))
-        arguments.append(Call(t.BOOLEAN.not_null, "=", (expanded, mark)))
-        arguments.append(Literal(t.BIGINT.not_null, nodes.missing_bits(at, one)))
-    arguments[-2:] = [arguments[-1]]
-    return Call(t.BIGINT.not_null, "CASE", tuple(arguments))
+    choices: list[Expr] = []
+    for mark, one in sets.items():
+        is_one = Call(t.BOOLEAN.not_null, "=", (expanded, Literal(t.BIGINT.not_null, mark)))
+        choices += [is_one, Literal(t.BIGINT.not_null, nodes.missing_bits(at, one))]
+    # The last set is what none of the others is.
+    choices[-2:] = choices[-1:]
+    return choices[0] if len(sets) == 1 else Call(t.BIGINT.not_null, "CASE", tuple(choices))
 
 
 # --- OVER ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tidemill import types as t
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, describe, walk
-from tidemill.plan.functions import AGGREGATES, GATHER
+from tidemill.plan.functions import AGGREGATES
 from tidemill.plan.nodes import Node
 from tidemill.plan.rules import can_stand_in_join
 from tidemill.plan.scope import NOT_YET_HINT
@@ -56,13 +56,14 @@ def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
 
 def _of_aggregate(call: AggregateCall, node: Node) -> Iterator[str]:
     """A function of the user's is computed from the rows of its group, which ARRAY_AGG keeps."""
-    if call.implementation is None:
-        if call.function not in AGGREGATES:
-            yield f"aggregate function {call.function}"
-    elif type(node) is not nodes.Aggregate:
+    if call.implementation is not None and type(node) is not nodes.Aggregate:
         yield f"the Python aggregate function {call.function} in a window"
-    elif GATHER not in AGGREGATES:
-        yield f"the Python aggregate function {call.function}"
+    if call.implementation is None and call.function not in (*AGGREGATES, "SINGLE_VALUE"):
+        yield f"aggregate function {call.function}"
+    if call.order_by:
+        yield f"ORDER BY within {call.function}"
+    if call.distinct and call.function == "PERCENTILE":
+        yield "PERCENTILE(DISTINCT …)"
 
 
 def _reasons(node: Node) -> Iterator[str]:
@@ -74,10 +75,6 @@ def _reasons(node: Node) -> Iterator[str]:
         why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if isinstance(node, nodes.Aggregate) and not node.input.kinds.insert_only:
-        for call in node.calls:
-            if call.distinct or call.function not in ("COUNT", "SUM", "AVG"):
-                yield f"{call.function} over an updating input"
     if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
         yield "the first row by a rowtime"
     if isinstance(node, nodes.Sort) and node.name == "TemporalSort":

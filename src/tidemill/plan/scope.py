@@ -30,7 +30,7 @@ from tidemill.plan.expressions import (
     walk,
     without_casts,
 )
-from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, TYPES, Function
+from tidemill.plan.functions import FUNCTIONS, NOT_YET, REFUSALS, SET_MARKS, TYPES, Function
 from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
 from tidemill.plan.functions.json import is_path
 from tidemill.plan.functions.logic import COMPARISONS
@@ -46,7 +46,6 @@ from tidemill.sql import ast
 _TEMPORAL = (t.DateType, t.TimeType, *t.TIMESTAMP_TYPES)
 # Functions that may be written like a column; the time functions are known to the parser.
 _WITHOUT_PARENTHESES = (["PI"],)
-_GROUPING = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 # What a query may ask about the window that it groups by: function, window, property.
 WINDOW_PROPERTIES = {
     f"{window}_{name}": (window, name.lower())
@@ -419,7 +418,7 @@ class Scope:
         name = str(node.name).upper()
         if node.over is not None:
             return self._over(name, node)
-        if name in _GROUPING:
+        if name in SET_MARKS:
             marked = tuple(self.bind(a) for a in node.arguments)
             return AggregateCall(t.BIGINT.not_null, name, marked)
         if name in SIGNATURES:
@@ -630,7 +629,72 @@ class Scope:
                 f"{name} does not take {arguments[0].type.as_nullable}",
                 node.arguments[0].span,
             )
-        return type_, arguments, condition
+        if name == "PERCENTILE":
+            return self._percentile(node, arguments, type_, condition)
+        return type_, self._with_settings(name, node, arguments), condition
+
+    def _with_settings(
+        self, name: str, node: ast.FunctionCall, arguments: tuple[Expr, ...]
+    ) -> tuple[Expr, ...]:
+        """The arguments of an aggregate; constants behind the first say how to aggregate."""
+        separators = [a.value if isinstance(a, Literal) else None for a in arguments[1:]]
+        if name == "LISTAGG" and not all(isinstance(s, str) for s in separators):
+            raise script_error(
+                "PLAN-013",
+                "the separator of LISTAGG must be a constant text",
+                node.arguments[1].span,
+                "write it out: LISTAGG(x, '|')",
+            )
+        if name == "ARRAY_AGG" and node.nulls == "IGNORE NULLS":
+            return (*arguments, Literal(t.STRING.not_null, node.nulls))
+        if name not in ("JSON_ARRAYAGG", "JSON_OBJECTAGG"):
+            return arguments
+        *keys, value = arguments
+        if keys and (not isinstance(keys[0].type, t.STRING_TYPES) or _is_null(keys[0])):
+            raise script_error(
+                "PLAN-013", "a key must be a text that is not NULL", node.arguments[0].span
+            )
+        text = self._apply("JSON_STRING", [value], node.span, node.name.span)
+        absent = node.form == "JSON ABSENT ON NULL" if node.form else name == "JSON_ARRAYAGG"
+        setting = Literal(t.STRING.not_null, f"{'ABSENT' if absent else 'NULL'} ON NULL")
+        return (*keys, text, setting)
+
+    def _percentile(
+        self,
+        node: ast.FunctionCall,
+        arguments: tuple[Expr, ...],
+        type_: t.SqlType,
+        condition: Expr | None,
+    ) -> tuple[t.SqlType, tuple[Expr, ...], Expr | None]:
+        """PERCENTILE(value, share or shares, how often): the columns first, then the shares as constants."""
+        value, share, *often = arguments
+        several = isinstance(share, Call) and share.function == "ARRAY"
+        shares = [
+            without_casts(s) for s in (share.arguments if isinstance(share, Call) else [share])
+        ]
+        for found in shares:
+            constant = isinstance(found, Literal) and isinstance(found.type, t.NUMERIC_TYPES)
+            if not constant or not 0 <= float(str(found.value)) <= 1:  # type: ignore[attr-defined]
+                raise script_error(
+                    "PLAN-013",
+                    "PERCENTILE needs a constant between 0 and 1, or an ARRAY of them",
+                    node.arguments[1].span,
+                )
+        if not isinstance(value.type, t.NUMERIC_TYPES):
+            raise script_error(
+                "PLAN-010",
+                f"PERCENTILE does not take {value.type.as_nullable}",
+                node.arguments[0].span,
+            )
+        if often and not isinstance(often[0].type, t.INTEGER_TYPES):
+            raise script_error(
+                "PLAN-013", "how often a value counts must be an integer", node.arguments[2].span
+            )
+        if several:
+            type_ = t.ArrayType(type_.nullable, t.DOUBLE)
+        columns = [Call(t.DOUBLE.with_nullable(value.type.nullable), "CAST", (value,))]
+        columns += [Call(t.BIGINT.with_nullable(o.type.nullable), "CAST", (o,)) for o in often]
+        return type_, (*columns, *shares), condition
 
     # --- OVER --------------------------------------------------------------------------------
 

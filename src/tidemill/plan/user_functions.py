@@ -113,11 +113,10 @@ def _entry(path: Path) -> Path:
 # --- calls ---------------------------------------------------------------------------------------
 
 
-# What a function of each kind is called, and where it stands.
-_KINDS = {
-    SCALAR: ("a scalar function", "it stands in a select list or a condition"),
-    TABLE: ("a table function", "it stands in LATERAL TABLE({name}(…))"),
-    AGGREGATE: ("an aggregate function", "it stands in a select list or HAVING, beside GROUP BY"),
+_PLACES = {
+    SCALAR: "it stands in a select list or a condition",
+    TABLE: "it stands in LATERAL TABLE({name}(…))",
+    AGGREGATE: "it stands in a select list or HAVING, beside GROUP BY",
 }
 
 
@@ -125,8 +124,13 @@ def check_user_call(function: PythonFunction, node: ast.FunctionCall, *kinds: st
     """Whether a function may be called so, in a place that takes functions of these kinds."""
     name = function.name
     if function.kind not in kinds:
-        noun, place = _KINDS[function.kind]
-        raise script_error("PLAN-009", f"{name} is {noun}", node.span, place.format(name=name))
+        article = "an" if function.kind == AGGREGATE else "a"
+        raise script_error(
+            "PLAN-009",
+            f"{name} is {article} {function.kind} function",
+            node.span,
+            _PLACES[function.kind].format(name=name),
+        )
     if function.kind == AGGREGATE:
         _check_aggregate(name, node)
     elif node.distinct or node.filter is not None or node.star or node.over is not None:

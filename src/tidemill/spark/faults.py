@@ -67,6 +67,13 @@ _KNOWN = (
         "no space left on the disk",
         "free some, or choose another --checkpoint",
     ),
+    (
+        r"\[CANNOT_LOAD_STATE_STORE|\[STDS_FAILED_TO_READ_OPERATOR_METADATA|_MISSING_STATE_DIRECTORY\]|/_stateSchema/",
+        "RUN-038",
+        "the state in its checkpoint cannot be read",
+        "bring the checkpoint back from a copy, or start with another --checkpoint; a job whose directory is moved away"
+        " starts anew",
+    ),
 )
 
 

@@ -171,8 +171,7 @@ class Lowering:
                 return expand(below, node, _hidden(below))
             case nodes.Correlate():
                 below = self.lower(node.input)
-                arguments = [self._sql(e) for e in nodes.expressions(node)]
-                return correlate(below, node, arguments, _hidden(below))
+                return correlate(below, node, self._sql, _hidden(below))
             case nodes.Rank():
                 rows = rank(
                     self._below(node.input),
@@ -203,7 +202,7 @@ class Lowering:
     def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
         ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
-        return Demand(self.modes.of(node), ttls, self.tally)
+        return Demand(self.modes.of(node), ttls, self.tally, node)
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition as deletes."""

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ChangelogMode, RowKind
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Call, Expr, Input, SortKey
+from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, SortKey
 from tidemill.plan.nodes import Keys
 from tidemill.spark.expressions import column_name
 from tidemill.spark.types import spark_ddl
@@ -31,6 +31,8 @@ class Tally:
     spark: SparkSession
     _counts: list[tuple[str, Any]] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
+    made: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What was asked of the kernel for a node, by its identity: as much as it takes to read its state back."""
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
@@ -65,6 +67,8 @@ class Demand:
     ttls: Sequence[int]
     """Milliseconds that the state of each input is kept; 0 is for ever."""
     tally: Tally
+    node: nodes.Node
+    """Whose operator it is."""
 
 
 def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> DataFrame:
@@ -75,9 +79,9 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
         "keys": [column_name(k) for k in node.keys],
         "aggregates": [
             {
-                "function": call.function,
-                "arguments": [_column(a) for a in call.arguments],
-                "distinct": call.distinct,
+                **_function(call),
+                "arguments": [_column(a) for a in call.arguments if isinstance(a, Input)],
+                "settings": [str(a.value) for a in call.arguments if isinstance(a, Literal)],
                 "filter": _column(call.filter),
                 "output": f"a{i}",
                 "type": spark_ddl(call.type),
@@ -91,6 +95,12 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def _function(call: AggregateCall) -> Mapping[str, Any]:
+    if call.function == "APPROX_COUNT_DISTINCT":
+        return {"function": "COUNT", "distinct": True}
+    return {"function": call.function, "distinct": call.distinct}
 
 
 def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
@@ -227,8 +237,11 @@ def join(
     """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
     equalities, over c0… of both sides. `last`: no operator comes after."""
     width = len(node.left.columns)
-    places = [(f"c{i}", f"c{width + i}") for i in range(len(node.right.columns))]
-    shifted = right.frame.withColumnsRenamed(dict(places))
+    moved = [
+        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
+    ]
+    kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
+    shifted = right.frame.selectExpr(*moved, *kind)
     spec = {
         "name": f"Join of {_table(node.left)} and {_table(node.right)}",
         "kind": node.kind,
@@ -284,6 +297,11 @@ def _operator(
     spark = frames[0].sparkSession
     operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
     told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
+    demand.tally.made[id(demand.node)] = {
+        "operator": method,
+        "spec": told,
+        "inputs": [frame.schema.json() for frame in frames],
+    }
     counts = () if counted is None else (demand.tally.of(counted),)
     return DataFrame(operator(*(f._jdf for f in frames), json.dumps(told), *counts), spark)
 

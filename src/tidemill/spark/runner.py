@@ -12,8 +12,7 @@ import json
 import os
 import tempfile
 import time
-import uuid
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
@@ -24,11 +23,12 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidemill.errors import Diagnostic, JobError, job_error, usage_error
+from tidemill.errors import Diagnostic, JobError, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.user_functions import python_path
+from tidemill.spark.checkpoints import Checkpoint, settle
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.lower import Lowering, reads_of
 from tidemill.spark.operators import Tally
@@ -46,6 +46,7 @@ from tidemill.spark.sink import (
     swallowed_records,
     transactional_id_prefix,
 )
+from tidemill.spark.state import kept_by
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
@@ -54,8 +55,6 @@ from tidemill.tables.kafka import TopicTable
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
-_FACTS = "tidemill.json"
-_NEW_FACTS = "tidemill.json.new"
 
 
 class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
@@ -237,6 +236,8 @@ class Runner:
     """Where a partitioner is looked for first."""
     restart_for: timedelta | None = None
     """How long to wait for a broker that is away (`--restart-for`); None: as the settings say."""
+    reset_state: bool = False
+    """Start a job anew whose checkpoint does not fit it (`--reset-state`)."""
 
     def start(self, job: Job, name: str, taken: Container[str] = ()) -> RunningJob:
         """`taken`: names of other jobs, from which this one's must differ."""
@@ -253,15 +254,25 @@ class Runner:
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
 
-        job_id, parallelism = self._settle(job, checkpoint, targets.notices)
+        cores = self.spark.sparkContext.defaultParallelism
+        wanted = int(str(job.settings.get("parallelism.default") or cores))
+        settled = settle(
+            Checkpoint(self.spark, checkpoint),
+            job,
+            _zone(job),
+            wanted,
+            self.reset_state,
+            targets.notices,
+        )
+        job_id = settled.job_id
         ends = ends_by_itself(job, self.bounded)
         by_task = [follows_tasks(*pair) for pair in zip(job.roots, job.modes, strict=True)]
 
-        def begin() -> StreamingQuery:
+        def prepare() -> Any:
             # Every time: the settings of the session are those of the job that was started last.
             self.spark.conf.set("spark.sql.session.timeZone", _zone(job))
-            self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
-            self._end_transactions(job, job_id)
+            self.spark.conf.set("spark.sql.shuffle.partitions", str(settled.parallelism))
+            self._end_transactions(job, settled.ids)
             lowering = Lowering(
                 self.spark,
                 job.modes[0],
@@ -287,8 +298,15 @@ class Runner:
                     int(interval.total_seconds() * 1000) if isinstance(interval, timedelta) else 0
                 )
                 writer = writer.trigger(processingTime=f"{millis} milliseconds")
+            return writer
+
+        def begin(writer: Any) -> StreamingQuery:
             _lifecycle(self.spark).begin(checkpoint)
-            return writer.start()
+            query: StreamingQuery = writer.start()
+            return query
+
+        first = prepare()
+        settled.seal(kept_by(job, tally), targets.notices)
 
         servers = sorted(
             {
@@ -304,21 +322,21 @@ class Runner:
             job,
             job_id,
             label,
-            begin(),
+            begin(first),
             checkpoint,
             len(kafka_sources(job)),
             dropped,
             tally,
             self.spark,
-            begin,
+            lambda: begin(prepare()),
             recovery,
             targets.notices,
         )
 
-    def _end_transactions(self, job: Job, job_id: str) -> None:
+    def _end_transactions(self, job: Job, ids: Iterable[str]) -> None:
         """What a killed run has left open holds up readers until it is ended."""
         admin = self.spark._jvm.io.tidemill.kafka.Admin
-        for table in job.exactly_once:
+        for table, job_id in itertools.product(job.exactly_once, ids):
             connector = table.connector
             assert isinstance(connector, TopicTable)
             spec = {
@@ -340,75 +358,6 @@ class Runner:
         if "://" not in root and not root.startswith("file:"):
             root = Path(root).resolve().as_uri()
         return f"{root.rstrip('/')}/{name}/{job.target}"
-
-    def _settle(self, job: Job, checkpoint: str, notices: list[str]) -> tuple[str, int]:
-        """What stays the same in all runs from this checkpoint, or until a batch is done: id and parallelism."""
-        zone = _zone(job)
-        stored = self._stored(checkpoint)
-        if stored.get("time_zone", zone) != zone:
-            raise job_error(
-                "RUN-030",
-                f"the checkpoint was made with 'table.local-time-zone' = '{stored['time_zone']}', not '{zone}'",
-                "set the old zone, or start with another --checkpoint",
-                job.span,
-            )
-        job_id = str(stored.get("job") or uuid.uuid4().hex[:16])
-        cores = self.spark.sparkContext.defaultParallelism
-        wanted = int(str(job.settings.get("parallelism.default") or cores))
-        facts: dict[str, Any] = {
-            "time_zone": zone,
-            "job": job_id,
-            "parallelism": wanted,
-            **_writers(job, job_id),
-        }
-        if job.exactly_once and facts != stored and self._is_batch_open(checkpoint):
-            _go_on(job, stored, facts, notices)
-        if facts != stored:
-            self._store(checkpoint, facts)
-        return job_id, int(facts["parallelism"])
-
-    def _is_batch_open(self, checkpoint: str) -> bool:
-        """Whether a batch has been planned and not been committed: it will be run again."""
-
-        def last(log: str) -> int:
-            path, system = self._hadoop(checkpoint, log)
-            names = (
-                [s.getPath().getName() for s in system.listStatus(path)]
-                if system.exists(path)
-                else []
-            )
-            return max((int(name) for name in names if name.isdigit()), default=-1)
-
-        return last("offsets") > last("commits")
-
-    def _stored(self, checkpoint: str) -> dict[str, Any]:
-        """What the job wrote beside Spark's own files when it first started."""
-        for name in (_FACTS, _NEW_FACTS):
-            path, system = self._hadoop(checkpoint, name)
-            if system.exists(path):
-                stream = system.open(path)
-                try:
-                    text = self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-                finally:
-                    stream.close()
-                return dict(json.loads(text)) if text.endswith("}") else {}
-        return {}
-
-    def _store(self, checkpoint: str, facts: Mapping[str, Any]) -> None:
-        """A kill at any point leaves the old facts or the new ones."""
-        new, system = self._hadoop(checkpoint, _NEW_FACTS)
-        stream = system.create(new, True)
-        try:
-            stream.write(bytearray(json.dumps(facts).encode()))
-        finally:
-            stream.close()
-        path, _ = self._hadoop(checkpoint, _FACTS)
-        system.delete(path, False)
-        system.rename(new, path)
-
-    def _hadoop(self, checkpoint: str, name: str) -> tuple[Any, Any]:
-        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/{name}")
-        return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
     def _writer(
         self,
@@ -471,41 +420,6 @@ def _zone(job: Job) -> str:
 
 def _swallows(root: nodes.Root) -> bool:
     return isinstance(root, nodes.Sink) and isinstance(root.table.connector, BlackholeTable)
-
-
-# What the checkpoint calls a fact of `_writers`, and the option that it comes from.
-_WRITER_OPTIONS = {"writers": "sink.parallelism", "prefixes": "sink.transactional-id-prefix"}
-
-
-def _writers(job: Job, job_id: str) -> dict[str, dict[str, Any]]:
-    """How many writers the exactly-once tables of a job have, where it says so, and the prefixes of their ids."""
-    counts, prefixes = {}, {}
-    for table in job.exactly_once:
-        assert isinstance(table.connector, TopicTable)
-        counts[table.name] = table.connector.sink_parallelism
-        prefixes[table.name] = transactional_id_prefix(table, job_id)
-    return {"writers": counts, "prefixes": prefixes}
-
-
-def _go_on(job: Job, stored: Mapping[str, Any], facts: dict[str, Any], notices: list[str]) -> None:
-    """In an open batch every writer must have the rows that it had, or some are lost and others there twice."""
-    for fact, option in _WRITER_OPTIONS.items():
-        before = stored.get(fact, {})
-        if any(before.get(name, now) != now for name, now in facts[fact].items()):
-            raise job_error(
-                "RUN-033",
-                "the batch that the job was stopped in must be finished by the writers that began it, and"
-                f" '{option}' has changed",
-                f"start the job with the old '{option}', stop it with Ctrl-C, and change it then",
-                job.span,
-            )
-    wanted = facts["parallelism"]
-    facts["parallelism"] = stored.get("parallelism", wanted)
-    if facts["parallelism"] != wanted:
-        notices.append(
-            f"{job.target}: the job was stopped inside a batch, and goes on with the parallelism of that batch,"
-            f" {facts['parallelism']}; {wanted} counts when it is started after a stop with Ctrl-C"
-        )
 
 
 def ends_by_itself(job: Job, bounded: bool) -> bool:

@@ -134,7 +134,10 @@ class Evaluate:
         except Exception as error:
             raise self._failed(error) from error
         if len(array) != len(columns[0]):
-            raise self._wrong(f"gave {len(array)} values for {len(columns[0])} rows")
+            raise RecordFault(
+                "RUN-041",
+                f"function '{self.function.name}' gave {len(array)} values for {len(columns[0])} rows",
+            )
         return array
 
     def _array(self, found: list[Any]) -> Any:
@@ -150,14 +153,12 @@ class Evaluate:
             raise
 
     def _misfit(self, value: Any, error: Exception) -> RecordFault:
-        return self._wrong(
-            f"gave a value of type {type(value).__name__} that is not {self.function.result.as_nullable}:"
-            f" {_said(error)}",
+        return RecordFault(
+            "RUN-041",
+            f"function '{self.function.name}' gave a value of type {type(value).__name__} that is not"
+            f" {self.function.result.as_nullable}: {_said(error)}",
             "give another result_type, or convert the value",
         )
-
-    def _wrong(self, what: str, hint: str | None = None) -> RecordFault:
-        return RecordFault("RUN-041", f"function '{self.function.name}' {what}", hint)
 
     def _failed(self, error: Exception, arguments: tuple[Any, ...] = ()) -> RecordFault:
         if isinstance(error, RecordFault):
@@ -192,16 +193,18 @@ class EvaluateTable(Evaluate):
         is_whole = isinstance(row, tuple) or (len(fields) > 1 and isinstance(row, list))
         values = tuple(row) if is_whole else (row,)
         if len(values) != len(fields):
-            raise self._wrong(
-                f"gave a row of {len(values)} value{'s' * (len(values) != 1)}, but has {len(fields)}"
-                f" column{'s' * (len(fields) != 1)}",
+            raise RecordFault(
+                "RUN-041",
+                f"function '{self.function.name}' gave a row of {len(values)} value{'s' * (len(values) != 1)}, but has"
+                f" {len(fields)} column{'s' * (len(fields) != 1)}",
                 "yield a tuple with a value for each column",
             )
         return values
 
     def _misfit(self, value: Any, error: Exception) -> RecordFault:
-        return self._wrong(
-            f"gave a row that is not {self.function.result}: {_said(error)}",
+        return RecordFault(
+            "RUN-041",
+            f"function '{self.function.name}' gave a row that is not {self.function.result}: {_said(error)}",
             "give other result_types, or convert the values",
         )
 

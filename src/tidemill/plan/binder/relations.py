@@ -16,11 +16,14 @@ from tidemill.plan.expressions import (
     Call,
     Expr,
     Input,
+    Literal,
     OuterInput,
     OverCall,
     SortKey,
+    UserCall,
     conjunction,
     conjuncts,
+    inputs,
     rewrite,
     shifted,
     walk,
@@ -205,7 +208,8 @@ class Relations:
                 return self._temporal_join(join, kind, left, left_scope, join.right, as_of)
             case ast.TableFunction() if not _is_window(join.right.call):
                 self._check_correlate(join, kind)
-                return self._table_function(join.right, left, left_scope, kind)
+                node, scope = self._table_function(join.right, left, left_scope, kind)
+                return self._correlated(join, node, scope), scope
             case ast.Subquery(lateral=True):
                 return self._lateral(join, kind, left, left_scope, join.right)
         right, right_scope = self._relation(join.right)
@@ -270,16 +274,38 @@ class Relations:
 
     @staticmethod
     def _check_correlate(join: ast.Join, kind: str) -> None:
-        always = join.condition is None or (
-            isinstance(join.condition, ast.BooleanLiteral) and join.condition.value
-        )
-        if kind not in ("INNER", "LEFT") or join.using or not always:
+        if kind not in ("INNER", "LEFT") or join.using or join.natural:
             raise script_error(
                 "PLAN-075",
                 "a table function can be joined by CROSS JOIN, or by LEFT JOIN … ON TRUE",
                 join.span,
-                "put the condition into WHERE",
+                "what compares it with other tables stands in WHERE",
             )
+
+    def _correlated(self, join: ast.Join, node: Node, scope: Scope) -> Node:
+        """A table function whose rows must fulfil a condition to be joined."""
+        assert isinstance(node, nodes.Correlate)
+        condition, _ = self._join_condition(join, scope, scope, scope, node)
+        if isinstance(condition, Literal) and condition.value is True:
+            return node
+        assert join.condition is not None
+        width = len(node.input.columns)
+        if any(i < width for i in inputs(condition)):
+            raise script_error(
+                "PLAN-075",
+                "the condition of a table function reads nothing but the function's columns, as in Flink",
+                join.condition.span,
+                "put it into WHERE, or give the function what it needs as an argument",
+            )
+        if node.kind == "INNER":
+            return nodes.Filter(node, condition)
+        if any(isinstance(e, UserCall) for e in walk(condition)):
+            raise script_error(
+                "PLAN-075",
+                "the condition of a LEFT JOIN with a table function cannot call a Python function",
+                join.condition.span,
+            )
+        return replace(node, condition=shifted(condition, -width))
 
     def _temporal_join(
         self,

@@ -87,10 +87,33 @@ TYPES: dict[str, t.SqlType] = {
     "PROCTIME": t.TimestampLtzType(precision=3, attribute=t.TimeAttribute.PROCTIME),
 }
 
-AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
-"""Aggregates that run."""
+AGGREGATES = (
+    "COUNT",
+    "SUM",
+    "AVG",
+    "MIN",
+    "MAX",
+    "STDDEV",
+    "STDDEV_POP",
+    "STDDEV_SAMP",
+    "VARIANCE",
+    "VAR_POP",
+    "VAR_SAMP",
+    "FIRST_VALUE",
+    "LAST_VALUE",
+    "LISTAGG",
+    "ARRAY_AGG",
+    "COLLECT",
+    "JSON_ARRAYAGG",
+    "JSON_OBJECTAGG",
+    "PERCENTILE",
+    "APPROX_COUNT_DISTINCT",
+)
+"""Aggregates that run; SINGLE_VALUE, which has no name in SQL, does too."""
 GATHER = "ARRAY_AGG"
 """The one that keeps the rows of a group, of which aggregate functions of the user's are computed."""
+SET_MARKS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
+"""What can be asked about the grouping set of a row."""
 
 NON_DETERMINISTIC = frozenset(
     [
@@ -117,31 +140,19 @@ NOT_YET = frozenset(
         "ML_PREDICT",
         "OBJECT_OF",
         "OBJECT_UPDATE",
-        "APPROX_COUNT_DISTINCT",
-        "ARRAY_AGG",
-        "COLLECT",
         "CUME_DIST",
         "CUMULATE",
         "CURRENT_DATABASE",
         "CURRENT_WATERMARK",
         "DENSE_RANK",
-        "FIRST_VALUE",
-        "GROUPING",
-        "GROUPING_ID",
-        "GROUP_ID",
         "HOP",
         "HOP_END",
         "HOP_PROCTIME",
         "HOP_ROWTIME",
         "HOP_START",
-        "JSON_ARRAYAGG",
-        "JSON_OBJECTAGG",
         "LAG",
-        "LAST_VALUE",
         "LEAD",
-        "LISTAGG",
         "NTILE",
-        "PERCENTILE",
         "PERCENT_RANK",
         "RANK",
         "ROW_NUMBER",
@@ -151,8 +162,6 @@ NOT_YET = frozenset(
         "SESSION_ROWTIME",
         "SESSION_START",
         "SOURCE_WATERMARK",
-        "STDDEV_POP",
-        "STDDEV_SAMP",
         "TO_NUMBER",
         "TRY_PARSE_JSON",
         "PARSE_JSON",
@@ -161,9 +170,6 @@ NOT_YET = frozenset(
         "TUMBLE_PROCTIME",
         "TUMBLE_ROWTIME",
         "TUMBLE_START",
-        "VARIANCE",
-        "VAR_POP",
-        "VAR_SAMP",
     ]
 )
 

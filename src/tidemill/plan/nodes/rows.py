@@ -239,6 +239,8 @@ class Correlate(Single):
     implementation: PythonFunction | None = None
     ordinality: bool = False
     """Whether the last field is the row's number, from 1."""
+    condition: Expr | None = None
+    """Of LEFT, what a row of the function must fulfil to be joined; it reads the fields."""
 
     @cached_property
     def call(self) -> UserCall | None:
@@ -263,9 +265,9 @@ class Correlate(Single):
 
     def describe(self) -> str:
         call = f"{self.function}({', '.join(describe(a) for a in self.arguments)})"
-        kind = "INNER" if self.kind == "INNER" else "LEFT"
+        where = "" if self.condition is None else f" condition=[{describe(self.condition)}],"
         return (
-            f"Correlate(invocation=[{call}], joinType=[{kind}],"
+            f"Correlate(invocation=[{call}], joinType=[{self.kind}],{where}"
             f" select=[{', '.join(c.name for c in self.columns)}])"
         )
 

@@ -27,6 +27,8 @@ public final class Fault extends RuntimeException {
   public static final String OLD_CHECKPOINT = "RUN-012";
   public static final String TRANSACTION_TOO_LONG = "RUN-014";
   public static final String CONFLICT = "RUN-025";
+  public static final String SEVERAL_ROWS = "RUN-026";
+  public static final String JSON_KEY = "RUN-027";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 

@@ -1,13 +1,16 @@
 package io.tidemill.state;
 
+import static java.util.Map.entry;
+
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.types.ByteType;
@@ -27,17 +30,44 @@ import org.apache.spark.sql.types.StructType;
  * back), the exact one is given.
  */
 final class Accumulators {
+  /** Pages of bags; those of {@link DistinctValues} come before. */
+  private static final int BAGS = 1 << 20;
+
   final List<Accumulator> all = new ArrayList<>();
-  /** The distinct sets among {@link #all}, in slot order: those that may need a spill. */
-  final List<DistinctValues> distinct = new ArrayList<>();
+  /** Those that may need pages. */
+  final List<Paged> paged = new ArrayList<>();
 
   final boolean ordered;
+  /** Whether an accumulator has something to do when a batch is through. */
+  final boolean settling;
+
+  final Overflows overflows = new Overflows();
+  private final boolean retracting;
   private final int rows;
   private int words;
   private int objects;
+  private int sets;
+  private int bags = BAGS;
+  private final Map<Shared, Accumulator> shared = new HashMap<>();
+
+  /** How many sums, since somebody set it to 0, did not fit their type. */
+  static final class Overflows {
+    long count;
+  }
+
+  /** What calls over the same operand have in common; {@code fed} is the output of one that stands behind DISTINCT. */
+  private record Shared(Class<?> what, List<String> arguments, String filter, boolean nulls, int fed) {}
 
   /** An aggregate call whose columns have been found: ordinals in the argument row, types from the input. */
-  record Bound(AggregateSpec.Call call, int argument, DataType argumentType, int filter, int output, DataType type) {
+  record Bound(
+      AggregateSpec.Call call,
+      int argument,
+      DataType argumentType,
+      int second,
+      int filter,
+      int output,
+      DataType type,
+      boolean fed) {
     IllegalArgumentException refuse(String reason) {
       return new IllegalArgumentException(call + ": " + reason);
     }
@@ -46,9 +76,31 @@ final class Accumulators {
       return !call.function().equals("COUNT");
     }
 
-    /** The same call fed by a distinct set: its rows hold nothing but the argument, which is never null. */
+    /** The same call behind DISTINCT: its rows hold nothing but the argument, which is never null. */
     Bound overDistinct() {
-      return new Bound(call, readsValues() ? 0 : -1, argumentType, -1, output, type);
+      return new Bound(call, readsValues() ? 0 : -1, argumentType, -1, -1, output, type, true);
+    }
+
+    Sortable form() {
+      if (argumentType == null) {
+        throw refuse("an argument is needed");
+      }
+      Sortable form = Sortable.of(argumentType);
+      if (form == null) {
+        throw refuse(argumentType.sql() + " is not supported");
+      }
+      return form;
+    }
+
+    /** Whether NULLs are values of this call. */
+    boolean keepsNulls() {
+      return KEEPING_NULLS.contains(call.function())
+          && !call.settings().contains("IGNORE NULLS")
+          && !call.settings().contains("ABSENT ON NULL");
+    }
+
+    private Shared shared(Class<?> what, boolean nulls) {
+      return new Shared(what, call.arguments(), call.filter(), nulls, fed ? output : -1);
     }
   }
 
@@ -58,18 +110,36 @@ final class Accumulators {
   }
 
   private static final Map<String, Factory> FUNCTIONS =
-      Map.of(
-          "COUNT", Accumulators::count,
-          "SUM", (slots, call) -> slots.total(call, false),
-          "AVG", (slots, call) -> slots.total(call, true),
-          "MIN", (slots, call) -> slots.extreme(call, -1),
-          "MAX", (slots, call) -> slots.extreme(call, 1));
+      Map.ofEntries(
+          entry("COUNT", Accumulators::count),
+          entry("SUM", (slots, call) -> slots.total(call, false)),
+          entry("AVG", (slots, call) -> slots.total(call, true)),
+          entry("MIN", (slots, call) -> slots.extreme(call, -1)),
+          entry("MAX", (slots, call) -> slots.extreme(call, 1)),
+          entry("FIRST_VALUE", (slots, call) -> slots.edge(call, -1)),
+          entry("LAST_VALUE", (slots, call) -> slots.edge(call, 1)),
+          entry("SINGLE_VALUE", Accumulators::only),
+          entry("LISTAGG", Accumulators::joined),
+          entry("ARRAY_AGG", Accumulators::array),
+          entry("COLLECT", Accumulators::multiset),
+          entry("PERCENTILE", Accumulators::percentile),
+          entry("JSON_ARRAYAGG", Accumulators::jsonArray),
+          entry("JSON_OBJECTAGG", Accumulators::jsonObject));
+
+  /** Those to which DISTINCT says nothing, or which see to it themselves. */
+  private static final Set<String> OWN_DISTINCT = Set.of("MIN", "MAX", "COLLECT");
+
+  /** Those that values can be fed to, one by one, where they only come and in any order. */
+  private static final Set<String> COMMUTATIVE = Set.of("COUNT", "SUM", "AVG");
+
+  private static final Set<String> KEEPING_NULLS = Set.of("ARRAY_AGG", "JSON_ARRAYAGG", "SINGLE_VALUE");
+
+  private static final Set<String> NEVER_DISTINCT = Set.of("PERCENTILE", "JSON_OBJECTAGG", "SINGLE_VALUE");
 
   Accumulators(AggregateSpec spec, StructType arguments) {
-    record Operand(List<String> arguments, String filter) {}
-    Map<Operand, DistinctValues> sets = new LinkedHashMap<>();
-    rows = spec.retracting() ? words++ : -1;
-    if (spec.retracting()) {
+    retracting = spec.retracting();
+    rows = retracting ? words++ : -1;
+    if (retracting) {
       all.add(new Count(rows, -1, -1));
     }
     for (int output = 0; output < spec.aggregates().size(); output++) {
@@ -80,19 +150,14 @@ final class Accumulators {
             call + ": unknown function; known are " + FUNCTIONS.keySet().stream().sorted().toList());
       }
       Bound bound = bind(call, output, arguments);
-      // An extreme is the same with and without repeats.
-      boolean extreme = call.function().equals("MIN") || call.function().equals("MAX");
-      if (call.distinct() && !extreme) {
-        if (call.arguments().isEmpty()) {
-          throw bound.refuse("DISTINCT needs an argument");
-        }
-        sets.computeIfAbsent(new Operand(call.arguments(), call.filter()), o -> distinct(bound))
-            .feed(factory.create(this, bound.overDistinct()), bound.readsValues());
+      if (call.distinct() && !OWN_DISTINCT.contains(call.function())) {
+        distinct(bound, factory);
       } else {
-        all.add(filtered(factory.create(this, bound), bound.filter()));
+        place(factory.create(this, bound), bound.filter());
       }
     }
     ordered = all.stream().anyMatch(Accumulator::ordered);
+    settling = retracting || paged.stream().anyMatch(p -> p instanceof ValueCounts);
   }
 
   Group newGroups(int capacity) {
@@ -105,25 +170,155 @@ final class Accumulators {
   }
 
   private static Bound bind(AggregateSpec.Call call, int output, StructType arguments) {
-    int argument = call.arguments().isEmpty() ? -1 : arguments.fieldIndex(call.arguments().get(0));
+    List<String> names = call.arguments();
+    int argument = names.isEmpty() ? -1 : arguments.fieldIndex(names.get(0));
+    int second = names.size() < 2 ? -1 : arguments.fieldIndex(names.get(1));
     int filter = call.filter() == null ? -1 : arguments.fieldIndex(call.filter());
     DataType argumentType = argument < 0 ? null : arguments.apply(argument).dataType();
-    return new Bound(call, argument, argumentType, filter, output, DataType.fromDDL(call.type()));
+    return new Bound(call, argument, argumentType, second, filter, output, DataType.fromDDL(call.type()), false);
   }
 
-  private DistinctValues distinct(Bound call) {
+  /** Makes an accumulator one of {@link #all}, unless it is shared and has its place. */
+  private void place(Accumulator accumulator, int filter) {
+    for (Accumulator placed : all) {
+      if (placed == accumulator || placed instanceof Filtered filtered && filtered.inner() == accumulator) {
+        return;
+      }
+    }
+    all.add(filter < 0 ? accumulator : new Filtered(accumulator, filter));
+  }
+
+  /**
+   * Behind DISTINCT. Where values only come, a set of them is enough; it feeds out of order, which sums do not show.
+   */
+  private void distinct(Bound call, Factory factory) {
+    if (call.call().arguments().isEmpty()) {
+      throw call.refuse("DISTINCT needs an argument");
+    }
+    String function = call.call().function();
+    if (NEVER_DISTINCT.contains(function)) {
+      throw call.refuse("DISTINCT is not supported");
+    }
+    if (retracting || !COMMUTATIVE.contains(function)) {
+      ValueCounts counts = counts(call);
+      place(counts, call.filter());
+      counts.feed(factory.create(this, call.overDistinct()));
+      return;
+    }
+    DistinctValues set =
+        (DistinctValues) shared.computeIfAbsent(call.shared(DistinctValues.class, false), s -> distinctSet(call));
+    place(set, call.filter());
+    set.feed(factory.create(this, call.overDistinct()), call.readsValues());
+  }
+
+  private DistinctValues distinctSet(Bound call) {
     Value value = Value.of(call.argumentType());
     if (value == null) {
       throw call.refuse("DISTINCT over " + call.argumentType().sql() + " is not supported");
     }
-    DistinctValues set = new DistinctValues(distinct.size(), value, call.argument(), words++, words++, objects++);
-    distinct.add(set);
-    all.add(filtered(set, call.filter()));
+    DistinctValues set = new DistinctValues(sets++, value, call.argument(), words++, words++, objects++);
+    paged.add(set);
     return set;
   }
 
-  private static Accumulator filtered(Accumulator accumulator, int filter) {
-    return filter < 0 ? accumulator : new Filtered(accumulator, filter);
+  /** The values of the call's argument with their counts. */
+  private ValueCounts counts(Bound call) {
+    boolean nulls = call.keepsNulls();
+    Sortable form = nulls ? call.form().orNull() : call.form();
+    int argument = call.argument();
+    ValueCounts.Operand operand = row -> !nulls && row.isNullAt(argument) ? null : form.get(row, argument);
+    return (ValueCounts)
+        shared.computeIfAbsent(call.shared(ValueCounts.class, nulls), s -> counts(operand, row -> 1, form));
+  }
+
+  private ValueCounts counts(ValueCounts.Operand operand, ValueCounts.Weight weight, Sortable form) {
+    ValueCounts counts = new ValueCounts(bags++, operand, weight, form, objects++);
+    paged.add(counts);
+    return counts;
+  }
+
+  /** The values of the call's argument in their order. */
+  private ValueSequence sequence(Bound call, ValueSequence.Reader reader) {
+    boolean nulls = call.keepsNulls();
+    ValueSequence sequence =
+        (ValueSequence)
+            shared.computeIfAbsent(
+                call.shared(ValueSequence.class, nulls),
+                s -> {
+                  int slot = bags;
+                  bags += 2;
+                  ValueSequence made =
+                      new ValueSequence(
+                          slot, call.argument(), call.form(), nulls, retracting, words++, objects++);
+                  paged.add(made);
+                  return made;
+                });
+    sequence.read(reader);
+    return sequence;
+  }
+
+  private Accumulator edge(Bound call, int sign) {
+    Sortable form = sameType(call);
+    return retracting
+        ? sequence(call, Readings.edge(form, sign, call.output()))
+        : new Edge(objects++, call.argument(), call.output(), form, sign);
+  }
+
+  private Accumulator only(Bound call) {
+    return sequence(call, Readings.only(sameType(call), call.output()));
+  }
+
+  private Accumulator joined(Bound call) {
+    List<String> settings = call.call().settings();
+    return sequence(call, Readings.joined(settings.isEmpty() ? "," : settings.get(0), call.output()));
+  }
+
+  private Accumulator array(Bound call) {
+    return sequence(call, Readings.array(call.argumentType(), call.form(), call.output()));
+  }
+
+  private Accumulator jsonArray(Bound call) {
+    return sequence(call, Readings.jsonArray(call.output()));
+  }
+
+  private Accumulator jsonObject(Bound call) {
+    boolean absentOnNull = call.call().settings().contains("ABSENT ON NULL");
+    ValueCounts.Operand member = Readings.member(call.argument(), call.second(), absentOnNull);
+    ValueCounts counts = counts(member, row -> 1, null);
+    counts.read(Readings.jsonObject(call.output()));
+    return counts;
+  }
+
+  private Accumulator multiset(Bound call) {
+    ValueCounts counts = counts(call);
+    counts.read(Readings.multiset(call.argumentType(), call.form(), call.call().distinct(), call.output()));
+    return counts;
+  }
+
+  /** The second argument says how often a value counts; settings are the shares that are asked for. */
+  private Accumulator percentile(Bound call) {
+    Sortable form = call.form();
+    int argument = call.argument();
+    int often = call.second();
+    ValueCounts.Operand operand =
+        row ->
+            row.isNullAt(argument) || often >= 0 && (row.isNullAt(often) || row.getLong(often) <= 0)
+                ? null
+                : form.get(row, argument);
+    ValueCounts counts = counts(operand, often < 0 ? row -> 1 : row -> row.getLong(often), null);
+    double[] shares = call.call().settings().stream().mapToDouble(Double::parseDouble).toArray();
+    counts.read(Readings.percentile(shares, call.type(), call.output()));
+    return counts;
+  }
+
+  /** The form of an argument whose type is the result's. */
+  private static Sortable sameType(Bound call) {
+    Sortable form = call.form();
+    if (!DataType.equalsStructurally(call.argumentType(), call.type(), true)) {
+      throw call.refuse(
+          "the result has the argument's type " + call.argumentType().sql() + ", not " + call.type().sql());
+    }
+    return form;
   }
 
   private static boolean integral(DataType type) {
@@ -153,10 +348,13 @@ final class Accumulators {
     if (integral(from) && integral(to)) {
       Value.Word argument = (Value.Word) Value.of(from);
       Value.Word result = (Value.Word) Value.of(to);
-      return new IntegerTotal(words++, words++, call.argument(), argument, call.output(), result, average);
+      int width = Long.SIZE - Byte.SIZE * to.defaultSize();
+      return new IntegerTotal(
+          words++, words++, call.argument(), argument, call.output(), result, width, average, overflows);
     }
     if (from instanceof DecimalType decimal && to instanceof DecimalType result) {
-      return new DecimalTotal(words++, words++, objects++, call.argument(), decimal, call.output(), result, average);
+      return new DecimalTotal(
+          words++, words++, objects++, call.argument(), decimal, call.output(), result, average, overflows);
     }
     if (approximate(from) && approximate(to)) {
       return new FloatingTotal(
@@ -173,21 +371,19 @@ final class Accumulators {
   }
 
   private Accumulator extreme(Bound call, int sign) {
-    DataType type = call.argumentType();
-    if (type == null) {
-      throw call.refuse("an argument is needed");
+    Sortable form = sameType(call);
+    Value value = Value.of(call.argumentType());
+    if (value instanceof Value.Bytes bytes && bytes.order() == null) {
+      throw call.refuse(call.argumentType().sql() + " has no order");
     }
-    if (!DataType.equalsStructurally(type, call.type(), true)) {
-      throw call.refuse("the result has the argument's type " + type.sql() + ", not " + call.type().sql());
+    if (retracting) {
+      ValueCounts counts = counts(call);
+      counts.read(Readings.extreme(form, sign, call.output()));
+      return counts;
     }
-    Value value = Value.of(type);
-    if (value instanceof Value.Word word) {
-      return new WordExtreme(words++, words++, call.argument(), call.output(), word, sign);
-    }
-    if (value instanceof Value.Bytes bytes && bytes.order() != null) {
-      return new BytesExtreme(objects++, call.argument(), call.output(), bytes, sign);
-    }
-    throw call.refuse(type.sql() + " has no order");
+    return value instanceof Value.Word word
+        ? new WordExtreme(words++, words++, call.argument(), call.output(), word, sign)
+        : new BytesExtreme(objects++, call.argument(), call.output(), (Value.Bytes) value, sign);
   }
 
   /** {@code FILTER (WHERE …)}: false and null keep the row away from this call, not from the group. */
@@ -216,6 +412,16 @@ final class Accumulators {
     @Override
     public void merge(Group group, ByteReader delta) {
       inner.merge(group, delta);
+    }
+
+    @Override
+    public long settle(Group group) {
+      return inner.settle(group);
+    }
+
+    @Override
+    public void drop(Group group) {
+      inner.drop(group);
     }
 
     @Override
@@ -271,9 +477,20 @@ final class Accumulators {
     }
   }
 
-  /** SUM and AVG of integers. 64 bits wrap, and cutting them to the result's width is wrapping in that width. */
+  /**
+   * SUM and AVG of integers. 64 bits wrap, and cutting them to the result's width, which has {@code spare} bits less, is
+   * wrapping in that width.
+   */
   private record IntegerTotal(
-      int count, int sum, int argument, Value.Word value, int output, Value.Word type, boolean average)
+      int count,
+      int sum,
+      int argument,
+      Value.Word value,
+      int output,
+      Value.Word type,
+      int spare,
+      boolean average,
+      Overflows overflows)
       implements Accumulator {
     @Override
     public void add(Group group, SpecializedGetters row, int sign) {
@@ -286,7 +503,13 @@ final class Accumulators {
     @Override
     public void merge(Group group, ByteReader delta) {
       group.addToWord(count, delta.readZigzag());
-      group.addToWord(sum, delta.readZigzag());
+      long before = group.word(sum);
+      long more = delta.readZigzag();
+      long after = before + more;
+      if (((before ^ after) & (more ^ after)) < 0) {
+        overflows.count++;
+      }
+      group.setWord(sum, after);
     }
 
     @Override
@@ -307,7 +530,11 @@ final class Accumulators {
       if (n == 0) {
         out.setNullAt(output);
       } else {
-        type.set(out, output, average ? group.word(sum) / n : group.word(sum));
+        long result = average ? group.word(sum) / n : group.word(sum);
+        if (result << spare >> spare != result) {
+          overflows.count++;
+        }
+        type.set(out, output, result);
       }
     }
   }
@@ -317,7 +544,15 @@ final class Accumulators {
    * A result beyond the type's precision is NULL, and comes back when the sum does.
    */
   private record DecimalTotal(
-      int count, int low, int high, int argument, DecimalType value, int output, DecimalType type, boolean average)
+      int count,
+      int low,
+      int high,
+      int argument,
+      DecimalType value,
+      int output,
+      DecimalType type,
+      boolean average,
+      Overflows overflows)
       implements Accumulator {
     @Override
     public void add(Group group, SpecializedGetters row, int sign) {
@@ -400,6 +635,7 @@ final class Accumulators {
               ? sum.divide(BigDecimal.valueOf(n), type.scale(), RoundingMode.HALF_UP)
               : sum.setScale(type.scale(), RoundingMode.HALF_UP);
       if (result.precision() > type.precision()) {
+        overflows.count++;
         out.setNullAt(output);
       } else {
         out.write(
@@ -508,6 +744,65 @@ final class Accumulators {
         out.write(output, (float) result);
       } else {
         out.write(output, result);
+      }
+    }
+
+    @Override
+    public boolean ordered() {
+      return true;
+    }
+  }
+
+  /** FIRST_VALUE ({@code sign} -1) and LAST_VALUE (1) where rows only come. NULLs are no values. */
+  private record Edge(int found, int argument, int output, Sortable form, int sign) implements Accumulator {
+    private int offer(Group group, byte[] value) {
+      byte[] now = (byte[]) group.object(found);
+      if (sign < 0 && now != null) {
+        return 0;
+      }
+      group.setObject(found, value);
+      return value.length - (now == null ? 0 : now.length);
+    }
+
+    @Override
+    public void add(Group group, SpecializedGetters row, int rowSign) {
+      collect(group, row, rowSign);
+    }
+
+    @Override
+    public int collect(Group group, SpecializedGetters row, int rowSign) {
+      boolean known = sign < 0 && group.object(found) != null;
+      return known || row.isNullAt(argument) ? 0 : offer(group, form.get(row, argument));
+    }
+
+    @Override
+    public void merge(Group group, ByteReader delta) {
+      if (delta.readByte() != 0) {
+        offer(group, delta.readBytes());
+      }
+    }
+
+    @Override
+    public void write(Group group, ByteWriter out) {
+      byte[] now = (byte[]) group.object(found);
+      out.writeByte(now == null ? 0 : 1);
+      if (now != null) {
+        out.writeBytes(now, 0, now.length);
+      }
+    }
+
+    @Override
+    public void read(Group group, ByteReader in) {
+      group.setObject(found, in.readByte() == 0 ? null : in.readBytes());
+    }
+
+    @Override
+    public void result(Group group, UnsafeRowWriter out) {
+      byte[] now = (byte[]) group.object(found);
+      if (now == null) {
+        out.setNullAt(output);
+      } else {
+        form.set(out, output, now);
       }
     }
 

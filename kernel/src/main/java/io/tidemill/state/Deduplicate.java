@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -125,6 +126,16 @@ final class Deduplicate extends KeyedProcessor {
       changes.update(Packing.NOTHING, old, now);
     }
     return true;
+  }
+
+  @Override
+  StructType kept() {
+    return spec.last() ? columns : new StructType();
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    rows.accept(PackedRow.withHeader(0, state.readRest()));
   }
 
   /** Whether rows are equal but for the time at which they were processed. */

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
  * into and rewrites only those that gain one, the number of buckets grows one split at a time, and no directory is
  * kept but that number.
  */
-final class DistinctValues implements Accumulator {
+final class DistinctValues implements Accumulator, Paged {
   static final int INLINE_LIMIT = 64;
   static final int BUCKET_SIZE = 128;
   private static final int BUCKET_VERSION = 1;
@@ -51,7 +51,8 @@ final class DistinctValues implements Accumulator {
     fedWithValues |= withValue;
   }
 
-  void keepIn(Pages pages) {
+  @Override
+  public void keepIn(Pages pages) {
     store = pages;
   }
 

@@ -6,6 +6,7 @@ import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
@@ -91,13 +92,13 @@ final class GroupAggregate extends KeyedProcessor {
 
   @Override
   boolean isPaged() {
-    return !new Accumulators(spec, arguments).distinct.isEmpty();
+    return !new Accumulators(spec, arguments).paged.isEmpty();
   }
 
   @Override
   void open(Pages pages) {
     accumulators = new Accumulators(spec, arguments);
-    accumulators.distinct.forEach(set -> set.keepIn(pages));
+    accumulators.paged.forEach(each -> each.keepIn(pages));
     group = accumulators.newGroups(1);
     delta = new ByteReader();
     result = new UnsafeRowWriter(spec.aggregates().size(), 64);
@@ -114,6 +115,7 @@ final class GroupAggregate extends KeyedProcessor {
       }
       old = result();
     }
+    accumulators.overflows.count = 0;
     while (deltas.hasNext()) {
       byte[] bytes = deltas.next();
       delta.over(bytes, PackedRow.HEADER, bytes.length - PackedRow.HEADER);
@@ -121,7 +123,7 @@ final class GroupAggregate extends KeyedProcessor {
         accumulator.merge(group, delta);
       }
     }
-    if (spec.retracting() && !isThere()) {
+    if (accumulators.settling && !isThere()) {
       if (old != null) {
         changes.delete(key, old);
       }
@@ -131,6 +133,9 @@ final class GroupAggregate extends KeyedProcessor {
       accumulator.write(group, after);
     }
     byte[] now = result();
+    if (accumulators.overflows.count > 0) {
+      counts.add(Counts.OVERFLOW, accumulators.overflows.count);
+    }
     if (old == null) {
       changes.insert(key, now);
     } else if (expires() || !Arrays.equals(old, now)) {
@@ -139,9 +144,22 @@ final class GroupAggregate extends KeyedProcessor {
     return true;
   }
 
+  @Override
+  StructType kept() {
+    return results(spec);
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    for (Accumulator accumulator : accumulators.all) {
+      accumulator.read(group, state);
+    }
+    rows.accept(result());
+  }
+
   /** Whether the group has rows, when the batch is through; if not, it is dropped. */
   private boolean isThere() {
-    long rows = accumulators.rows(group);
+    long rows = spec.retracting() ? accumulators.rows(group) : 1;
     long unknown = Math.max(0, -rows);
     for (Accumulator accumulator : accumulators.all) {
       if (rows > 0) {

@@ -91,7 +91,7 @@ final class JoinSide {
       sums((row, diff) -> shift(row, diff));
     } else if (rows.size() == 1) {
       byte[] row = rows.get(0);
-      replace(unique.of(PackedRow.body(row)), row, Header.adds(PackedRow.header(row)));
+      replace(unique.of(row, PackedRow.HEADER), row, Header.adds(PackedRow.header(row)));
     } else {
       settleLast();
     }
@@ -140,7 +140,7 @@ final class JoinSide {
   private void settleLast() {
     List<Told> told = new ArrayList<>(rows.size());
     for (byte[] row : rows) {
-      told.add(new Told(unique.of(PackedRow.body(row)), row));
+      told.add(new Told(unique.of(row, PackedRow.HEADER), row));
     }
     told.sort(BY_PART);
     boolean added = false;
@@ -166,12 +166,13 @@ final class JoinSide {
       }
       return;
     }
+    if (entry != null && PackedRow.isBody(last, entry.value)) {
+      return;
+    }
     byte[] body = PackedRow.body(last);
     if (entry == null) {
       bag.put(part, body);
       entry = bag.get(part);
-    } else if (Arrays.equals(entry.value, body)) {
-      return;
     } else {
       changes.add(new Change(entry.value, -1, null, entry.mark));
       entry.value = body;

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.streaming.ValueState;
+import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
@@ -82,6 +84,24 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
    */
   abstract boolean process(
       byte[] key, ByteReader before, java.util.Iterator<byte[]> rows, ByteWriter after, Changes changes);
+
+  /** The columns of what {@link #show} gives; none if it gives nothing. */
+  StructType kept() {
+    return new StructType();
+  }
+
+  /** Gives the rows that a key's state holds, packed, to one who looks into a checkpoint. */
+  void show(ByteReader state, Consumer<byte[]> rows) {}
+
+  /** Sets up for {@link #look} alone, outside of a query. */
+  final void openToLook(Pages pages) {
+    reader = new ByteReader();
+    open(pages);
+  }
+
+  final void look(byte[] value, Consumer<byte[]> rows) {
+    show(opened(value), rows);
+  }
 
   final Dataset<Tuple2<byte[], byte[]>> over(Dataset<Tuple2<byte[], byte[]>> pairs) {
     return pairs

@@ -11,6 +11,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
@@ -119,6 +120,17 @@ final class Materialize extends KeyedProcessor {
     after.writeVarint(next);
     bag.write(after);
     return true;
+  }
+
+  @Override
+  StructType kept() {
+    return columns;
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    read(state);
+    live.values().forEach(body -> rows.accept(PackedRow.withHeader(0, body)));
   }
 
   /** Sets up the rows of a key; returns how many have come. */

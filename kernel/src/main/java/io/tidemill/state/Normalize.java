@@ -4,6 +4,7 @@ import java.io.Serializable;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
@@ -38,11 +39,13 @@ final class Normalize extends KeyedProcessor {
   private static final int ORIGINS = 0xFFFF;
 
   private final NormalizeSpec spec;
+  private final StructType columns;
   private final Counts counts;
 
-  private Normalize(NormalizeSpec spec, Counts counts) {
+  private Normalize(NormalizeSpec spec, StructType columns, Counts counts) {
     super(spec.name(), spec.updateBefore(), true);
     this.spec = spec;
+    this.columns = columns;
     this.counts = counts;
   }
 
@@ -59,7 +62,7 @@ final class Normalize extends KeyedProcessor {
       pairs = Packing.pack(input, keys, columns, header);
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last = LastRows::new;
-    KeyedProcessor operator = new Normalize(spec, counts).expiring(Expiry.after(spec.ttl()));
+    KeyedProcessor operator = new Normalize(spec, columns, counts).expiring(Expiry.after(spec.ttl()));
     StructType none = new StructType();
     return Packing.unpack(operator.over(pairs.mapPartitions(last, Packing.PAIRS)), none, columns);
   }
@@ -110,6 +113,17 @@ final class Normalize extends KeyedProcessor {
       changes.update(Packing.NOTHING, PackedRow.withHeader(0, old), last);
     }
     return true;
+  }
+
+  @Override
+  StructType kept() {
+    return columns;
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    state.readVarint();
+    rows.accept(PackedRow.withHeader(0, state.readRest()));
   }
 
   private static boolean equal(byte[] body, byte[] row) {

@@ -122,6 +122,10 @@ public final class PackedRow extends Expression implements Serializable {
     return Arrays.copyOfRange(bytes, HEADER, bytes.length);
   }
 
+  static boolean isBody(byte[] bytes, byte[] body) {
+    return Arrays.equals(bytes, HEADER, bytes.length, body, 0, body.length);
+  }
+
   /** The columns of a packed row, as a struct; {@code optional} if there may be none. */
   static Expression unpacked(Expression bytes, StructType schema, boolean optional) {
     Expression fields = new Literal(schema.size(), DataTypes.IntegerType);

@@ -34,13 +34,18 @@ final class Part {
   }
 
   byte[] of(byte[] body) {
+    return of(body, 0);
+  }
+
+  /** {@code from}: where the body begins. */
+  byte[] of(byte[] bytes, int from) {
     if (projection == null) {
       return NONE;
     }
-    row.pointTo(body, body.length);
+    row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + from, bytes.length - from);
     UnsafeRow picked = projection.apply(row);
-    byte[] bytes = new byte[picked.getSizeInBytes()];
-    picked.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET);
-    return bytes;
+    byte[] copy = new byte[picked.getSizeInBytes()];
+    picked.writeToMemory(copy, Platform.BYTE_ARRAY_OFFSET);
+    return copy;
   }
 }

@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -155,6 +156,17 @@ final class Rank extends KeyedProcessor {
     }
     write(after);
     return true;
+  }
+
+  @Override
+  StructType kept() {
+    return columns;
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    read(state, null);
+    top.all().forEachRemaining(entry -> rows.accept(PackedRow.withHeader(0, entry.value)));
   }
 
   private void read(ByteReader before, byte[] first) {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.expressions.UnsafeMapData;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeWriter;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
@@ -47,7 +47,7 @@ sealed interface Value permits Value.Word, Value.Bytes {
   }
 
   interface WordSetter {
-    void set(UnsafeRowWriter row, int ordinal, long word);
+    void set(UnsafeWriter row, int ordinal, long word);
   }
 
   /** A type of at most 64 bits; the signed order of the words is the order of the values. */
@@ -56,7 +56,7 @@ sealed interface Value permits Value.Word, Value.Bytes {
       return getter.get(row, ordinal);
     }
 
-    void set(UnsafeRowWriter row, int ordinal, long word) {
+    void set(UnsafeWriter row, int ordinal, long word) {
       setter.set(row, ordinal, word);
     }
   }
@@ -87,16 +87,16 @@ sealed interface Value permits Value.Word, Value.Bytes {
   }
 
   interface BytesSetter {
-    void set(UnsafeRowWriter row, int ordinal, byte[] bytes);
+    void set(UnsafeWriter row, int ordinal, byte[] bytes);
   }
 
-  /** A longer type. {@code order} and {@code setter} are null where SQL has no order. */
+  /** A longer type. {@code order} is null where SQL has no order. */
   record Bytes(BytesGetter getter, BytesSetter setter, Comparator<byte[]> order) implements Value {
     void get(SpecializedGetters row, int ordinal, Slice into) {
       getter.get(row, ordinal, into);
     }
 
-    void set(UnsafeRowWriter row, int ordinal, byte[] bytes) {
+    void set(UnsafeWriter row, int ordinal, byte[] bytes) {
       setter.set(row, ordinal, bytes);
     }
   }
@@ -140,9 +140,9 @@ sealed interface Value permits Value.Word, Value.Bytes {
           new Entry(
               BinaryType.class,
               t -> new Bytes(Value::binary, (w, i, v) -> w.write(i, v), Arrays::compareUnsigned)),
-          new Entry(StructType.class, t -> new Bytes(struct(((StructType) t).size()), null, null)),
-          new Entry(ArrayType.class, t -> new Bytes(Value::array, null, null)),
-          new Entry(MapType.class, t -> new Bytes(Value::map, null, null)));
+          new Entry(StructType.class, t -> nested(struct(((StructType) t).size()))),
+          new Entry(ArrayType.class, t -> nested(Value::array)),
+          new Entry(MapType.class, t -> nested(Value::map)));
 
   /** The form of a type's values, or null for a type that state cannot hold. */
   static Value of(DataType type) {
@@ -184,6 +184,11 @@ sealed interface Value permits Value.Word, Value.Bytes {
                 precision,
                 scale),
         Comparator.comparing(BigInteger::new));
+  }
+
+  /** Rows within rows are bytes that lie in them. */
+  private static Bytes nested(BytesGetter getter) {
+    return new Bytes(getter, (w, i, v) -> w.write(i, v), null);
   }
 
   private static void string(SpecializedGetters row, int ordinal, Slice into) {

@@ -63,9 +63,34 @@ public final class StateEncodingProperties {
           call("AVG", "f", false, null, "float"),
           call("SUM", "d", false, "keep", "double"));
 
-  private static AggregateSpec.Call call(String function, String argument, boolean distinct, String filter, String type) {
+  private static final List<AggregateSpec.Call> COLLECTING_CALLS =
+      List.of(
+          call("FIRST_VALUE", "s", false, null, "string"),
+          call("LAST_VALUE", "w", false, "keep", "decimal(36,6)"),
+          call("FIRST_VALUE", "i", false, null, "int"),
+          call("LAST_VALUE", "r", false, null, "struct<x: int, y: string>"),
+          call("LISTAGG", "s", false, null, "string"),
+          call("LISTAGG", "s", true, "keep", "string"),
+          call("ARRAY_AGG", "i", false, null, "array<int>"),
+          call("ARRAY_AGG", "d", true, null, "array<double>"),
+          call("ARRAY_AGG", "a", false, null, "array<array<int>>"),
+          call("COLLECT", "w", false, null, "map<decimal(36,6),int>"),
+          call("COLLECT", "f", true, "keep", "map<float,int>"),
+          call("PERCENTILE", "d", false, null, "double", "0.5"),
+          call("JSON_ARRAYAGG", "s", false, null, "string", "NULL ON NULL"));
+  /** Over rows that come and go. */
+  private static final List<AggregateSpec.Call> RETRACTING_CALLS = new ArrayList<>();
+
+  static {
+    RETRACTING_CALLS.addAll(CALLS);
+    RETRACTING_CALLS.addAll(ORDERED_CALLS);
+    RETRACTING_CALLS.addAll(COLLECTING_CALLS);
+  }
+
+  private static AggregateSpec.Call call(
+      String function, String argument, boolean distinct, String filter, String type, String... settings) {
     List<String> arguments = argument == null ? List.of() : List.of(argument);
-    return new AggregateSpec.Call(function, arguments, List.of(), distinct, filter, "x", type);
+    return new AggregateSpec.Call(function, arguments, List.of(settings), distinct, filter, "x", type);
   }
 
   public static void main(String[] args) {
@@ -76,8 +101,11 @@ public final class StateEncodingProperties {
     properties.put("words keep the order of doubles", StateEncodingProperties::orderedDoubles);
     properties.put("a byte set is a set, and its stored form is the set", StateEncodingProperties::byteSet);
     properties.put("a split moves values from one bucket to the new one only", StateEncodingProperties::addresses);
-    properties.put("state that is read and written again has the same bytes", r -> roundTrip(r, CALLS));
-    properties.put("ordered state that is read and written again has the same bytes", r -> roundTrip(r, ORDERED_CALLS));
+    properties.put("state that is read and written again has the same bytes", r -> roundTrip(r, CALLS, false));
+    properties.put("ordered state that is read and written again has the same bytes", r -> roundTrip(r, ORDERED_CALLS, false));
+    properties.put("collected state has the same bytes", r -> roundTrip(r, COLLECTING_CALLS, false));
+    properties.put("state of rows that come and go has the same bytes", r -> roundTrip(r, RETRACTING_CALLS, true));
+    properties.put("rows that come and go leave no page behind", StateEncodingProperties::comeAndGo);
     properties.put("state does not depend on how rows were cut into deltas", StateEncodingProperties::cuts);
     properties.put("a distinct set of any size is the set of its values", StateEncodingProperties::distinct);
     properties.put("a bag is a sorted map, in pages or not", StateEncodingProperties::bag);
@@ -256,11 +284,27 @@ public final class StateEncodingProperties {
     return PackedRow.point(new UnsafeRow(values.length), packed);
   }
 
-  private static List<UnsafeRow> anyRows(Random random, int most, int variety) {
+  /** A row that comes (1) or goes (-1). */
+  private record Signed(UnsafeRow row, int sign) {}
+
+  private static List<Signed> anyRows(Random random, int most, int variety) {
+    return anyChanges(random, most, variety, null);
+  }
+
+  /** Changes of the rows that are there; all come if {@code there} is null. */
+  private static List<Signed> anyChanges(Random random, int most, int variety, List<UnsafeRow> there) {
     UnsafeProjection projection = UnsafeProjection.create(ARGUMENTS);
-    List<UnsafeRow> rows = new ArrayList<>();
+    List<Signed> rows = new ArrayList<>();
     for (int i = random.nextInt(most + 1); i > 0; i--) {
-      rows.add(anyRow(random, projection, variety));
+      if (there != null && !there.isEmpty() && random.nextInt(5) < 2) {
+        rows.add(new Signed(there.remove(random.nextInt(there.size())), -1));
+        continue;
+      }
+      UnsafeRow row = anyRow(random, projection, variety);
+      rows.add(new Signed(row, 1));
+      if (there != null) {
+        there.add(row);
+      }
     }
     return rows;
   }
@@ -295,24 +339,40 @@ public final class StateEncodingProperties {
     final Map<Long, byte[]> store = new HashMap<>();
     final Group group;
 
-    Side(List<AggregateSpec.Call> calls) {
-      AggregateSpec spec = new AggregateSpec("test", List.of(), calls, true, false, null);
-      accumulators = new Accumulators(spec, ARGUMENTS);
+    final int outputs;
+
+    Side(List<AggregateSpec.Call> calls, boolean retracting) {
+      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true, retracting, null), ARGUMENTS);
+      outputs = calls.size();
       group = accumulators.newGroups(1);
       Pages pages = pagesIn(store);
-      accumulators.distinct.forEach(set -> set.keepIn(pages));
+      accumulators.paged.forEach(each -> each.keepIn(pages));
     }
 
-    void take(List<UnsafeRow> rows) {
+    /** A batch of one delta. */
+    void take(List<Signed> rows) {
+      merge(rows);
+      settle();
+    }
+
+    void merge(List<Signed> rows) {
       Group collected = accumulators.newGroups(1);
       ByteWriter writer = new ByteWriter(16);
-      for (UnsafeRow row : rows) {
-        accumulators.all.forEach(accumulator -> accumulator.collect(collected, row, 1));
+      for (Signed signed : rows) {
+        accumulators.all.forEach(accumulator -> accumulator.collect(collected, signed.row(), signed.sign()));
       }
       accumulators.all.forEach(accumulator -> accumulator.writeDelta(collected, writer));
       ByteReader delta = new ByteReader().over(writer.toBytes());
       accumulators.all.forEach(accumulator -> accumulator.merge(group, delta));
       check(!delta.hasMore(), () -> "a delta was not read to its end");
+    }
+
+    long settle() {
+      long unknown = 0;
+      for (Accumulator accumulator : accumulators.all) {
+        unknown = Math.max(unknown, accumulator.settle(group));
+      }
+      return unknown;
     }
 
     byte[] state() {
@@ -328,7 +388,7 @@ public final class StateEncodingProperties {
     }
 
     byte[] result() {
-      UnsafeRowWriter writer = new UnsafeRowWriter(CALLS.size());
+      UnsafeRowWriter writer = new UnsafeRowWriter(outputs);
       writer.resetRowWriter();
       accumulators.all.forEach(accumulator -> accumulator.result(group, writer));
       return writer.getRow().getBytes();
@@ -384,11 +444,13 @@ public final class StateEncodingProperties {
     check(store.isEmpty() && bag.isEmpty(), () -> "pages are left: " + store.keySet());
   }
 
-  private static void roundTrip(Random random, List<AggregateSpec.Call> calls) {
-    Side side = new Side(calls);
-    Side restored = new Side(calls);
+  private static void roundTrip(Random random, List<AggregateSpec.Call> calls, boolean retracting) {
+    Side side = new Side(calls, retracting);
+    Side restored = new Side(calls, retracting);
+    List<UnsafeRow> there = retracting ? new ArrayList<>() : null;
+    int variety = random.nextBoolean() ? 5 : 200;
     for (int batch = 0; batch < 4; batch++) {
-      List<UnsafeRow> rows = anyRows(random, 120, 200);
+      List<Signed> rows = anyChanges(random, 300, variety, there);
       side.take(rows);
       restored.take(rows);
       byte[] state = restored.state();
@@ -405,28 +467,69 @@ public final class StateEncodingProperties {
   }
 
   private static void cuts(Random random) {
-    List<UnsafeRow> rows = anyRows(random, 400, 300);
-    for (List<AggregateSpec.Call> calls : List.of(CALLS, ORDERED_CALLS)) {
-      Side whole = new Side(calls);
-      Side cut = new Side(calls);
-      whole.take(rows);
-      for (int from = 0; from < rows.size(); ) {
-        int to = Math.min(rows.size(), from + 1 + random.nextInt(50));
-        cut.take(rows.subList(from, to));
+    cuts(random, CALLS, null);
+    cuts(random, ORDERED_CALLS, null);
+    cuts(random, COLLECTING_CALLS, null);
+    cuts(random, RETRACTING_CALLS, new ArrayList<>());
+  }
+
+  private static void cuts(Random random, List<AggregateSpec.Call> calls, List<UnsafeRow> there) {
+    Side whole = new Side(calls, there != null);
+    Side cut = new Side(calls, there != null);
+    for (int batch = 0; batch < 2; batch++) {
+      List<Signed> rows = anyChanges(random, 400, random.nextBoolean() ? 5 : 300, there);
+      // What is taken out may come before what puts it in.
+      List<Signed> moved = new ArrayList<>(rows);
+      for (int i = 0; there != null && i < rows.size() / 4; i++) {
+        moved.add(random.nextInt(moved.size()), moved.remove(random.nextInt(moved.size())));
+      }
+      whole.merge(moved);
+      for (int from = 0; from < moved.size(); ) {
+        int to = Math.min(moved.size(), from + 1 + random.nextInt(50));
+        cut.merge(moved.subList(from, to));
         from = to;
       }
+      check(whole.settle() == 0 && cut.settle() == 0, () -> "a row that was there was not known");
       check(Arrays.equals(whole.result(), cut.result()), () -> "cuts can be seen in the result");
+      if (there != null) {
+        check(Arrays.equals(whole.state(), cut.state()), () -> "cuts can be seen in state");
+      }
     }
   }
 
+  private static void comeAndGo(Random random) {
+    Side side = new Side(RETRACTING_CALLS, true);
+    List<UnsafeRow> there = new ArrayList<>();
+    side.take(anyChanges(random, 600, random.nextBoolean() ? 5 : 200, there));
+    side.restore(side.state());
+    while (!there.isEmpty()) {
+      List<Signed> rows = new ArrayList<>();
+      for (int i = 1 + random.nextInt(200); i > 0 && !there.isEmpty(); i--) {
+        rows.add(new Signed(there.remove(random.nextInt(there.size())), -1));
+      }
+      side.merge(rows);
+      check(side.settle() == 0, () -> "a row that was there was not known");
+      side.restore(side.state());
+    }
+    check(side.accumulators.rows(side.group) == 0, () -> "rows are left");
+    Side fresh = new Side(RETRACTING_CALLS, true);
+    check(
+        side.state().length < 2 * fresh.state().length + 200,
+        () -> "state of no rows has " + side.state().length + " bytes");
+    side.accumulators.all.forEach(accumulator -> accumulator.drop(side.group));
+    check(side.store.isEmpty(), () -> "pages are left: " + side.store.keySet());
+  }
+
   private static void distinct(Random random) {
-    Side side = new Side(List.of(call("COUNT", "s", true, null, "bigint"), call("SUM", "i", true, null, "bigint")));
+    Side side =
+        new Side(List.of(call("COUNT", "s", true, null, "bigint"), call("SUM", "i", true, null, "bigint")), false);
     Set<String> texts = new HashSet<>();
     Set<Integer> numbers = new HashSet<>();
     int variety = random.nextBoolean() ? 60 : 20_000;
     for (int batch = 0; batch < 6; batch++) {
-      List<UnsafeRow> rows = anyRows(random, random.nextBoolean() ? 40 : 3000, variety);
-      for (UnsafeRow row : rows) {
+      List<Signed> rows = anyRows(random, random.nextBoolean() ? 40 : 3000, variety);
+      for (Signed signed : rows) {
+        UnsafeRow row = signed.row();
         if (!row.isNullAt(6)) {
           texts.add(row.getUTF8String(6).toString());
         }
@@ -437,7 +540,7 @@ public final class StateEncodingProperties {
       side.take(rows);
       side.restore(side.state());
     }
-    UnsafeRow result = new UnsafeRow(CALLS.size());
+    UnsafeRow result = new UnsafeRow(side.outputs);
     byte[] bytes = side.result();
     result.pointTo(bytes, bytes.length);
     check(result.getLong(0) == texts.size(), () -> result.getLong(0) + " texts, not " + texts.size());
@@ -452,11 +555,11 @@ public final class StateEncodingProperties {
   /** State that was once written must be readable for ever: these bytes may not change without a new version. */
   private static void golden() {
     UnsafeProjection projection = UnsafeProjection.create(ARGUMENTS);
-    List<UnsafeRow> rows = new ArrayList<>();
+    List<Signed> rows = new ArrayList<>();
     for (int i = 0; i < 3; i++) {
       Decimal narrow = Decimal.apply(BigDecimal.valueOf(1050L * i - 700, 2), 12, 2);
       Decimal wide = Decimal.apply(new BigDecimal("123456789012345678901234.5").multiply(BigDecimal.valueOf(i)), 36, 6);
-      rows.add(
+      UnsafeRow row =
           row(
               projection,
               i - 1,
@@ -470,15 +573,23 @@ public final class StateEncodingProperties {
               1_700_000_000_000_000L + i,
               new GenericArrayData(new Object[] {i % 2, null}),
               i == 0 ? null : new GenericInternalRow(new Object[] {7, UTF8String.fromString("y")}),
-              i == 1 ? null : true));
+              i == 1 ? null : true);
+      rows.add(new Signed(row, 1));
     }
-    Side side = new Side(CALLS);
+    Side side = new Side(CALLS, false);
     side.take(rows.subList(0, 2));
     side.take(rows.subList(2, 3));
-    Side ordered = new Side(ORDERED_CALLS);
+    Side ordered = new Side(ORDERED_CALLS, false);
     ordered.take(rows);
     String found = HexFormat.of().formatHex(side.state()) + "/" + HexFormat.of().formatHex(ordered.state());
     check(found.equals(GOLDEN), () -> "state is written differently:\n" + found);
+    Side collecting = new Side(COLLECTING_CALLS, false);
+    collecting.take(rows);
+    Side retracting = new Side(RETRACTING_CALLS, true);
+    retracting.take(rows);
+    retracting.take(List.of(new Signed(rows.get(0).row(), -1)));
+    String more = HexFormat.of().formatHex(collecting.state()) + "/" + HexFormat.of().formatHex(retracting.state());
+    check(more.equals(GOLDEN_COLLECTIONS), () -> "state is written differently:\n" + more);
   }
 
   private static final String GOLDEN =
@@ -488,4 +599,45 @@ public final class StateEncodingProperties {
           + "0100000000000000040100212000000000000000000700000000000000010000001800000079000000000000000203001e01"
           + "000d018ee90ff6c373e0ee4e3e01a00d031dd21fed86e7c1dc9c7c0340060d04acbb2fe44a5ba2caeaba04e0/06000000000"
           + "000124006000000000000124004555555555555e5bf";
+
+  private static final String GOLDEN_COLLECTIONS =
+      "0106757365722d300110800000031dd21fed86e7c1dc9c7c034001087fffffffffffffff0120000000000000000007000000"
+          + "00000000010000001800000079000000000000000306080000000000000000020006757365722d3008000000000000000102"
+          + "0006757365722d31080000000000000002020006757365722d300206757365722d3004000001020800000000000000000200"
+          + "06757365722d3003060800000000000000000200087fffffffffffffff080000000000000001020008800000000000000008"
+          + "00000000000000020200088000000000000001060901401aaaaaaaaaaaaa0200000901402aaaaaaaaaaaaa02000009018000"
+          + "00000000000002000003060800000000000000000200088000000000000000080000000000000001020008402aaaaaaaaaaa"
+          + "aa080000000000000002020008401aaaaaaaaaaaaa0306080000000000000000020018020000000000000002000000000000"
+          + "0000000000000000000800000000000000010200180200000000000000020000000000000001000000000000000800000000"
+          + "0000000202001802000000000000000200000000000000000000000000000006108000000000000000000000000000000002"
+          + "000010800000018ee90ff6c373e0ee4e3e01a002000010800000031dd21fed86e7c1dc9c7c03400200000408bfe000000000"
+          + "000002000008c0040000000000000200000608401aaaaaaaaaaaaa02000008402aaaaaaaaaaaaa0200000880000000000000"
+          + "000200000306080000000000000000020006757365722d30080000000000000001020006757365722d310800000000000000"
+          + "02020006757365722d30/040402040202808080808040048080808180400400ac1b0400ac1b040d04acbb2fe44a5ba2caeab"
+          + "a04e00410800000018ee90ff6c373e0ee4e3e01a002000010800000031dd21fed86e7c1dc9c7c0340020000040d04acbb2fe"
+          + "44a5ba2caeaba04e00408401aaaaaaaaaaaaa02000008402aaaaaaaaaaaaa0200000406757365722d3002000006757365722"
+          + "d3102000004020102020000040880060a24181e40010200000880060a24181e4002020000020880000000000000010200000"
+          + "2040880000000000000000200000880000000000000010200000402040204180200000000000000020000000000000000000"
+          + "0000000000002000018020000000000000002000000000000000100000000000000020000040220000000000000000007000"
+          + "0000000000001000000180000007900000000000000040000020400000000000010400400000000000010400255555555555"
+          + "5e5bf0304080000000000000001020006757365722d31080000000000000002020006757365722d300412000000077573657"
+          + "22d3000000000000000020200001200000007757365722d31000000000000000102000002020800000000000000010200108"
+          + "00000031dd21fed86e7c1dc9c7c0340021c00000011800000031dd21fed86e7c1dc9c7c03400000000000000001020000030"
+          + "4080000000000000001020008800000000000000008000000000000000202000880000000000000010414000000098000000"
+          + "0000000000000000000000001020000140000000980000000000000010000000000000002020000020408000000000000000"
+          + "0020020000000000000000007000000000000000100000018000000790000000000000008000000000000000102002000000"
+          + "00000000000070000000000000001000000180000007900000000000000042c0000002100000000000000000700000000000"
+          + "0000100000018000000790000000000000000000000000000000200002c00000021000000000000000007000000000000000"
+          + "100000018000000790000000000000000000000000000010200000206757365722d300200000102080000000000000000020"
+          + "006757365722d30021200000007757365722d300000000000000000020000030408000000000000000102000880000000000"
+          + "0000008000000000000000202000880000000000000010414000000098000000000000000000000000000000102000014000"
+          + "0000980000000000000010000000000000002020000040901401aaaaaaaaaaaaa0200000901402aaaaaaaaaaaaa020000030"
+          + "4080000000000000001020008402aaaaaaaaaaaaa080000000000000002020008401aaaaaaaaaaaaa041400000009401aaaa"
+          + "aaaaaaaaa00000000000000020200001400000009402aaaaaaaaaaaaa0000000000000001020000030408000000000000000"
+          + "1020018020000000000000002000000000000000100000000000000080000000000000002020018020000000000000002000"
+          + "0000000000000000000000000000424000000190200000000000000020000000000000000000000000000000000000000000"
+          + "002020000240000001902000000000000000200000000000000010000000000000000000000000000010200000208c004000"
+          + "0000000000200000408401aaaaaaaaaaaaa02000008402aaaaaaaaaaaaa02000003040800000000000000010200067573657"
+          + "22d31080000000000000002020006757365722d30041200000007757365722d3000000000000000020200001200000007757"
+          + "365722d310000000000000001020000";
 }

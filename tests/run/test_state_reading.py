@@ -1,0 +1,147 @@
+"""State read back out of a checkpoint, as rows of SQL types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from test_changed_scripts import ORDERS, orders
+from test_state_files import opened
+from world import World
+
+from tidemill.errors import UsageError
+from tidemill.spark.checkpoints import Checkpoint
+from tidemill.spark.printing import rendered
+from tidemill.spark.state import Operator, named, operators
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def rows(operator: Operator) -> list[dict[str, Any]]:
+    frame, fields = operator.rows()
+    found = [json.loads(r.text) for r in rendered(frame, fields, "json").collect()]
+    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def test_every_operator_of_a_chain_is_listed_and_read(world: World) -> None:
+    source, best = world.create(hint="users"), world.create(hint="best")
+    people = [("ann", 30), ("bob", 40), ("cid", 30), ("dan", 50), ("eve", 30), ("fay", 50)]
+    world.produce(
+        source,
+        *(
+            {"key": json.dumps({"k": k}), "value": json.dumps({"k": k, "name": name, "age": age})}
+            for k, (name, age) in enumerate(people)
+        ),
+    )
+    world.run(
+        "CREATE TABLE users (k BIGINT, name STRING, age INT, PRIMARY KEY (k) NOT ENFORCED)"
+        f"{world.upsert(source)};"
+        "CREATE TABLE best (age INT, n BIGINT, PRIMARY KEY (age) NOT ENFORCED)"
+        f"{world.upsert(best)};"
+        "INSERT INTO best SELECT age, n FROM"
+        " (SELECT age, n, ROW_NUMBER() OVER (ORDER BY n DESC) AS place FROM"
+        "  (SELECT age, COUNT(*) AS n FROM users GROUP BY age)) WHERE place <= 2",
+        keep=True,
+    )
+    found = operators(opened(world))
+    assert [o.name.partition("(")[0] for o in found] == [
+        "Rank",
+        "GroupAggregate",
+        "ChangelogNormalize",
+    ]
+    assert [[f"{f.name} {f.type}" for f in o.key] for o in found] == [
+        [],
+        ["age INT"],
+        ["k BIGINT NOT NULL"],
+    ]
+    assert [o.count() for o in found] == [1, 3, 6]
+    assert all(o.bytes > 0 for o in found)
+    top, groups, users = found
+    assert rows(groups) == [
+        {"age": 30, "EXPR$0": 3},
+        {"age": 40, "EXPR$0": 1},
+        {"age": 50, "EXPR$0": 2},
+    ]
+    assert {"age": 50, "n": 2} in [{"age": r["age"], "n": r["n"]} for r in rows(top)]
+    assert [(r["k"], r["age"]) for r in rows(users)] == [(k, a) for k, (_, a) in enumerate(people)]
+    assert named(found, "1") == groups
+    assert named(found, "groupagg") == groups
+    with pytest.raises(UsageError, match="no operator is called 'Join'"):
+        named(found, "Join")
+
+
+def test_keys_and_results_are_of_the_types_of_sql(world: World) -> None:
+    """Also where distinct values have left the group for pages."""
+    source, totals = world.create(hint="in"), world.create(hint="out")
+    day = {"price": 12.50, "at": "2026-01-02 03:04:05.678", "paid": True, "tags": ["a", "b"]}
+    world.produce(source, *({**day, "visitor": f"v{i % 700}"} for i in range(1400)))
+    types = "price DECIMAL(10, 2), `at` TIMESTAMP(3), paid BOOLEAN, tags ARRAY<STRING>"
+    world.run(
+        f"CREATE TABLE visits ({types}, visitor STRING) {world.kafka(source)};"
+        f"CREATE TABLE totals ({types}, n BIGINT, uv BIGINT, top STRING, mean DECIMAL(38, 6))"
+        f"{world.kafka(totals, format='debezium-json')};"
+        "INSERT INTO totals SELECT price, `at`, paid, tags, COUNT(*), COUNT(DISTINCT visitor),"
+        " MAX(visitor), AVG(price) FROM visits GROUP BY price, `at`, paid, tags",
+        keep=True,
+    )
+    [found] = operators(opened(world))
+    assert [str(f.type) for f in found.key] == [
+        "DECIMAL(10, 2)",
+        "TIMESTAMP(3)",
+        "BOOLEAN",
+        "ARRAY<STRING>",
+    ]
+    [row] = rows(found)
+    assert {name: row[name] for name in day} == day
+    assert list(row.values())[4:] == [1400, 700, "v99", 12.5]
+
+
+def test_a_sink_that_puts_rows_in_order_is_read(world: World) -> None:
+    source, names = world.create(hint="users"), world.create(hint="names")
+    world.produce(
+        source,
+        *(
+            {"key": json.dumps({"k": k}), "value": json.dumps({"k": k, "name": "ab"[k % 2]})}
+            for k in range(4)
+        ),
+    )
+    world.run(
+        "CREATE TABLE users (k BIGINT, name STRING, PRIMARY KEY (k) NOT ENFORCED)"
+        f"{world.upsert(source)};"
+        "CREATE TABLE names (name STRING, k BIGINT, PRIMARY KEY (name) NOT ENFORCED)"
+        f"{world.upsert(names)};"
+        "INSERT INTO names SELECT name, k FROM users",
+        keep=True,
+    )
+    sink = operators(opened(world))[0]
+    assert sink.name.startswith("Sink(")
+    assert [f.name for f in sink.key] == ["name"]
+    assert rows(sink) == [
+        {"name": "a", "k": 0},
+        {"name": "a", "k": 2},
+        {"name": "b", "k": 1},
+        {"name": "b", "k": 3},
+    ]
+
+
+def test_first_rows_are_known_by_their_keys_and_last_ones_as_they_are(world: World) -> None:
+    for order, expected in (
+        ("", [{"customer": c} for c in "abc"]),
+        (" DESC", [{"id": 6, "customer": "a"}]),
+    ):
+        source, kept = world.create(*orders(range(7))), world.create(hint="kept")
+        world.run(
+            f"SET 'pipeline.name' = 'kept{order.strip().lower()}';"
+            f"{ORDERS.replace(')', ', seen AS PROCTIME())')}{world.kafka(source)};"
+            "CREATE TABLE kept (id INT, customer STRING, PRIMARY KEY (customer) NOT ENFORCED)"
+            f"{world.upsert(kept)};"
+            "INSERT INTO kept SELECT id, customer FROM (SELECT id, customer, ROW_NUMBER() OVER"
+            f" (PARTITION BY customer ORDER BY seen{order}) AS n FROM orders) WHERE n = 1",
+            keep=True,
+        )
+        [place] = world.checkpoint.glob(f"kept{order.strip().lower()}/kept")
+        [found] = operators(Checkpoint(world.spark, place.as_uri()))
+        shown = [{k: v for k, v in row.items() if k != "seen"} for row in rows(found)]
+        assert all(row in shown for row in expected), shown
+        assert len(shown) == 3
