@@ -66,7 +66,7 @@ final class Bag {
   }
 
   private final long slot;
-  private final int number;
+  private final int slotNumber;
   private final Pages store;
   private final Expiry expiry;
   private final ByteWriter scratch = new ByteWriter(PAGE_BYTES);
@@ -84,7 +84,7 @@ final class Bag {
   /** {@code slot} tells the bags of an operator apart. */
   Bag(int slot, Pages store) {
     this.slot = (long) slot << SLOT_SHIFT;
-    this.number = slot;
+    this.slotNumber = slot;
     this.store = store;
     this.expiry = store.expiry();
     clear();
@@ -268,7 +268,7 @@ final class Bag {
       entry.mark = in.readZigzag();
       entry.value = in.readBytes();
       entry.written = withTimes ? in.readFixed64() : expiry.now();
-      if (expiry.isOver(entry.written, number)) {
+      if (expiry.isOver(entry.written, slotNumber)) {
         p.changed = true;
       } else {
         entries.add(entry);
@@ -324,7 +324,7 @@ final class Bag {
     stamped = withTimes;
     for (int i = 0; i < pages.size(); i++) {
       // The sizes of pages must be true. What has no times yet is given some.
-      if (pages.get(i).entries == null && (withTimes != times() || expiry.isOver(pages.get(i).oldest, number))) {
+      if (pages.get(i).entries == null && (withTimes != times() || expiry.isOver(pages.get(i).oldest, slotNumber))) {
         loaded(i).changed = true;
       }
     }
@@ -332,7 +332,7 @@ final class Bag {
   }
 
   private boolean times() {
-    return expiry.ttl(number) > 0;
+    return expiry.ttl(slotNumber) > 0;
   }
 
   /** Writes the bag itself or, if it is large, its directory, and the pages that have changed. */
