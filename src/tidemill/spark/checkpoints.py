@@ -63,7 +63,7 @@ class Checkpoint:
     @property
     def is_job(self) -> bool:
         path, system = self._hadoop("offsets")
-        return bool(system.exists(path)) and _ASIDE not in self.place
+        return bool(system.exists(path)) and _ASIDE not in self.place.rpartition("/")[2]
 
     def children(self) -> list[Checkpoint]:
         path, system = self._hadoop("")

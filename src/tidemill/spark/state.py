@@ -7,6 +7,7 @@ read is the state after the last batch that is done.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,11 +37,12 @@ def kept_by(job: Job, tally: Tally) -> list[dict[str, Any]]:
 def _described(node: nodes.Node, made: Mapping[str, Any] | None) -> dict[str, Any]:
     if made is None:
         return {"name": node.describe()}
-    spec = made["spec"]
-    below = {column_name(i): c for i, c in enumerate(node.inputs[0].columns)}
+    # A join has the columns of both its inputs, one after the other.
+    below = enumerate(itertools.chain.from_iterable(child.columns for child in node.inputs))
     columns: dict[str, list[str | None]] = {
-        name: [c.name, str(t.materialized(c.type))] for name, c in below.items()
+        column_name(i): [c.name, str(t.materialized(c.type.as_nullable))] for i, c in below
     }
+    columns["_side"] = ["side", "STRING"]
     if isinstance(node, nodes.Aggregate):
         for i, (call, column) in enumerate(
             zip(node.calls, node.columns[len(node.keys) :], strict=True)
@@ -48,8 +50,13 @@ def _described(node: nodes.Node, made: Mapping[str, Any] | None) -> dict[str, An
             # For an aggregate function of the user's its group's rows are kept, and not its result.
             kept = None if call.implementation is not None else str(call.type)
             columns[f"a{i}"] = [column.name, kept]
-    keys = spec["partition"] if "partition" in spec else spec["keys"]
-    return {"name": node.describe(), "keys": keys, "columns": columns, **made}
+    return {"name": node.describe(), "keys": _keys(made["spec"]), "columns": columns, **made}
+
+
+def _keys(spec: Mapping[str, Any]) -> list[str]:
+    """The columns by which an operator keeps state, of its first input."""
+    found = next(spec[word] for word in ("keys", "partition", "left") if word in spec)
+    return list(found["keys"] if isinstance(found, Mapping) else found)
 
 
 @dataclass(frozen=True)

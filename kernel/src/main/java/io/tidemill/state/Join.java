@@ -4,6 +4,7 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
@@ -12,16 +13,20 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BindReferences$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.package$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.Tuple2;
 
 /**
@@ -64,6 +69,8 @@ final class Join extends KeyedProcessor {
       return kind.equals("RIGHT") || kind.equals("FULL");
     }
   }
+
+  private static final String SIDE = "_side";
 
   private final JoinSpec spec;
   private final StructType leftColumns;
@@ -180,7 +187,8 @@ final class Join extends KeyedProcessor {
     right = new JoinSide(new Bag(1, pages), told(spec.right(), rightColumns), false, spec.keepsRight(), counts);
     Part leftKey = updateKey(spec.left(), leftColumns);
     Part rightKey = spec.isHalf() ? null : updateKey(spec.right(), rightColumns);
-    joined = new JoinedRows(spec.isHalf(), spec.updates(), spec.deletes(), leftKey, rightKey);
+    boolean keyed = spec.updateKey() != null;
+    joined = new JoinedRows(spec.isHalf(), spec.updates(), spec.deletes(), keyed, leftKey, rightKey);
     if (condition != null) {
       predicate = Predicate$.MODULE$.create(condition);
       predicate.initialize(0);
@@ -238,6 +246,46 @@ final class Join extends KeyedProcessor {
     left.bag.write(after);
     right.bag.write(after);
     return true;
+  }
+
+  /** The side that a row is of, then the columns of both sides, of which one has the row. */
+  @Override
+  StructType kept() {
+    StructType kept = new StructType().add(SIDE, DataTypes.StringType, false);
+    for (StructType side : List.of(leftColumns, rightColumns)) {
+      for (StructField field : side.fields()) {
+        kept = kept.add(field.name(), field.dataType(), true);
+      }
+    }
+    return kept;
+  }
+
+  @Override
+  void show(ByteReader state, Consumer<byte[]> rows) {
+    left.bag.read(state);
+    right.bag.read(state);
+    UnsafeProjection whole = UnsafeProjection.create(kept());
+    show(left, "left", leftColumns, 1, whole, rows);
+    show(right, "right", rightColumns, 1 + leftColumns.size(), whole, rows);
+  }
+
+  private void show(
+      JoinSide side, String name, StructType columns, int from, UnsafeProjection whole, Consumer<byte[]> rows) {
+    UnsafeRow row = new UnsafeRow(columns.size());
+    Object[] values = new Object[1 + leftColumns.size() + rightColumns.size()];
+    values[0] = UTF8String.fromString(name);
+    for (Bag.Cursor entries = side.bag.all(); entries.hasNext(); ) {
+      Bag.Entry entry = entries.next();
+      byte[] body = side.row(entry);
+      row.pointTo(body, body.length);
+      for (int i = 0; i < columns.size(); i++) {
+        values[from + i] = row.get(i, columns.apply(i).dataType());
+      }
+      byte[] packed = PackedRow.packRow(whole.apply(new GenericInternalRow(values)), 0);
+      for (long n = 0; n < entry.count; n++) {
+        rows.accept(packed);
+      }
+    }
   }
 
   /** Rows that never match. */
