@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -414,6 +415,21 @@ def test_value_that_was_never_there_is_counted_and_forgotten(
     assert dict(counts.values()) == {"delete of an unknown row": 1}
     stream.add([change("+I", "a", 9), change("-D", "a", 8), change("+I", "a", 8)])
     assert job.take() == [("-U", "a", 3, 3, 3, [1, 2, 3]), ("+U", "a", 9, 4, 9, [1, 2, 3, 9])]
+
+
+def test_values_live_as_long_as_their_group(spark: Any, run: Callable[[Any], Run]) -> None:
+    """With a time to live, what leaves is what was sent before, however old its values are."""
+    stream = Stream(spark, SMALL, partitions=1)
+    calls = [call("MAX", "v", "most", "int"), call("FIRST_VALUE", "v", "first", "int")]
+    job = run(group_aggregate(stream.frame, ["k"], calls, ttl=8000))
+    stream.add([change("+I", "a", 9)])
+    assert job.take() == [("+I", "a", 9, 9)]
+    for value in range(4):
+        time.sleep(2.5)
+        stream.add([change("+I", "a", value)])
+        assert job.take() == [("-U", "a", 9, 9), ("+U", "a", 9, 9)]
+    stream.add([change("-D", "a", 9)])
+    assert job.take() == [("-U", "a", 9, 9), ("+U", "a", 3, 0)]
 
 
 def test_zeros_and_nans_are_groups_by_their_bits(spark: Any, run: Callable[[Any], Run]) -> None:
