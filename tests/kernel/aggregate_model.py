@@ -43,6 +43,7 @@ def group_aggregate(
     calls: list[dict[str, Any]],
     update_before: bool = True,
     counts: Any = None,
+    ttl: int | None = None,
 ) -> Any:
     """Retracting if the frame has kinds. `counts` is where the operator counts bad input."""
     from pyspark.sql import DataFrame
@@ -53,6 +54,7 @@ def group_aggregate(
         "aggregates": calls,
         "updateBefore": update_before,
         "retracting": "_kind" in frame.columns,
+        "ttl": None if ttl is None else [ttl],
     }
     session = frame.sparkSession
     operators = session._jvm.io.tidemill.state.Operators

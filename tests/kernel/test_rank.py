@@ -438,6 +438,25 @@ def test_random_changes_give_the_top_n_in_every_batch(
     assert dict(counts.values()).get("delete of an unknown row", 0) >= model.unknown
 
 
+def test_changes_of_several_tasks_give_the_same_top_n(spark: Any, run: START) -> None:
+    """What takes a row out may come from another task than what puts it in, and before it."""
+    pick = random.Random(3)
+    order = [asc("v"), desc("s"), asc("id")]
+    spec = spec_of(order=order, number=True, end=4)
+    stream = Stream(spark, COLUMNS | KIND, 4)
+    frame, counts = rank(stream.frame, spec)
+    job = run(frame)
+    model = Model(spec)
+    source = Source("RETRACT", pick, wide=False)
+    for _ in range(6):
+        rows = [r for r in source.batch(80) if r["id"] != 99]
+        expected = model.batch(rows)
+        pick.shuffle(rows)
+        stream.add(rows)
+        assert by_partition(job.take()) == expected
+    assert dict(counts.values()) == {}
+
+
 def test_a_large_top_n_lies_in_pages(spark: Any, run: START) -> None:
     spec = spec_of(end=2_000, number=True, order=[asc("v")])
     stream = Stream(spark, COLUMNS | KIND, 2)

@@ -141,6 +141,7 @@ class Bench:
     def _rows(self, job: Job) -> list[list[str]]:
         """The rows of a query, value by value as JSON text, without a stream."""
         from tidemill.spark.lower import Lowering
+        from tidemill.spark.operators import Tally
         from tidemill.spark.printing import rendered
         from tidemill.spark.source import Scanning, decoding_of
 
@@ -155,7 +156,7 @@ class Bench:
 
         root, modes = job.roots[0].input, job.modes[0]
         uncounted = lambda table: lambda name, number: None  # noqa: E731
-        frame = Batch(spark, modes, None, uncounted, ()).lower(root)
+        frame = Batch(spark, modes, None, uncounted, Tally(spark), ()).lower(root)
         found = rendered(frame, root.columns, "json").collect()
         return [[text for _, text in json_members(row.text)] for row in found]
 

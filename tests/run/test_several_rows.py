@@ -196,6 +196,9 @@ UNNESTED: list[tuple[str, str, list[tuple[Any, ...]]]] = [
     ("x, o", "LEFT JOIN UNNEST(a) WITH ORDINALITY AS u(x, o) ON x <> 'p' AND o < 9", [(1, "q", 2), (2, None, None)]),
     ("x, y", "LEFT JOIN UNNEST(m) AS u(x, y) ON y > 0", [(1, "m", 1), (2, None, None)]),
     ("x, y", "LEFT JOIN UNNEST(r) AS u(x, y) ON x + CHAR_LENGTH(y) > 2", [(1, 2, "s"), (2, None, None)]),
+    ("x", "CROSS JOIN LATERAL (SELECT UPPER(x) AS x FROM UNNEST(a) AS u(x) WHERE x > 'p')", [(1, "Q")]),
+    ("x, z", "LEFT JOIN LATERAL (SELECT x, 7 FROM UNNEST(r) AS u(x, y) WHERE y = 's') AS l(x, z) ON TRUE",
+     [(1, 2, 7), (2, None, None)]),
     ("x, y", "CROSS JOIN UNNEST(a) AS u(x) CROSS JOIN UNNEST(ARRAY[id, 9]) AS w(y)",
      [(1, "p", 1), (1, "p", 9), (1, "q", 1), (1, "q", 9), (2, None, 2), (2, None, 9)]),
 ]  # fmt: skip

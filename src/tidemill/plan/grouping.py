@@ -28,7 +28,7 @@ from tidemill.plan.expressions import (
     walk,
 )
 from tidemill.plan.functions import SET_MARKS
-from tidemill.plan.functions.aggregates import aggregate_type
+from tidemill.plan.functions.aggregates import SIGNATURES, aggregate_type
 from tidemill.plan.nodes import Node, all_inputs
 from tidemill.plan.scope import WINDOW_PROPERTIES, Scope, arithmetic, cast
 from tidemill.sql import ast
@@ -236,7 +236,10 @@ def _aggregate(
 def _over_columns(
     call: AggregateCall, column: Callable[[Expr], Input], may_be_empty: bool
 ) -> AggregateCall:
-    nullable = call.type.nullable or (may_be_empty and call.function != "COUNT")
+    # A user's own aggregate has no signature.
+    signature = SIGNATURES.get(call.function)
+    of_nothing = may_be_empty and (signature is None or signature.null_of_nothing)
+    nullable = call.type.nullable or of_nothing
     return replace(
         call,
         arguments=tuple(

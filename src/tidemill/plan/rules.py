@@ -347,10 +347,10 @@ def _with_columns(join: nodes.Join) -> Node:
     sides = (_extended(join.left, left), _extended(join.right, right))
     places = {i: i for i in range(width)}
     places |= {width + i: width + len(left) + i for i in range(len(join.right.columns))}
-    columns = {e: input_of(sides[0], width + i) for i, e in enumerate(left)}
+    columns: dict[Expr, Expr] = {e: input_of(sides[0], width + i) for i, e in enumerate(left)}
     for i, e in enumerate(right):
         column = input_of(sides[1], len(join.right.columns) + i)
-        columns[shifted(e, width)] = shifted(column, len(sides[0].columns))  # type: ignore[assignment]
+        columns[shifted(e, width)] = shifted(column, len(sides[0].columns))
 
     def placed(e: Expr) -> Expr | None:
         if e in columns:

@@ -205,9 +205,10 @@ class Lowering:
         return Demand(self.modes.of(node), ttls, self.tally, node)
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
-        """The same rows; those that do not fulfil a condition as deletes."""
-        kept, gone = f"({self._sql(condition)}) IS TRUE", int(RowKind.DELETE)
-        kind = f"CAST(IF({kept}, {KIND_COLUMN}, {gone}) AS TINYINT)"
+        """The same rows; those that do not fulfil a condition take their key out, and are no deletes of the table's."""
+        gone, delete = int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE)
+        stays = f"({self._sql(condition)}) IS TRUE OR {KIND_COLUMN} = {delete}"
+        kind = f"CAST(IF({stays}, {KIND_COLUMN}, {gone}) AS TINYINT)"
         return rows.withColumn(KIND_COLUMN, f.expr(kind))
 
     def _in_order(self, node: nodes.Node) -> DataFrame:

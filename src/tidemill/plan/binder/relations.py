@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tidemill import types as t
 from tidemill.changelog import RowKind
-from tidemill.errors import Diagnostic, Span, did_you_mean, script_error
+from tidemill.errors import Diagnostic, ScriptError, Span, did_you_mean, script_error
 from tidemill.functions import TABLE, PythonFunction
 from tidemill.plan import nodes
 from tidemill.plan.expressions import (
@@ -28,7 +28,7 @@ from tidemill.plan.expressions import (
     shifted,
     walk,
 )
-from tidemill.plan.grouping import TIME_ATTRIBUTE_HINT, has_aggregates, milliseconds
+from tidemill.plan.grouping import TIME_ATTRIBUTE_HINT, Placed, has_aggregates, milliseconds
 from tidemill.plan.nodes import Node, all_inputs
 from tidemill.plan.rules import arrange
 from tidemill.plan.scope import Relation, Scope
@@ -124,6 +124,11 @@ class Relations:
         raise NotImplementedError
 
     def _subquery(self, query: ast.Query, scope: Scope) -> SubqueryPlan:
+        raise NotImplementedError
+
+    def _items(
+        self, body: ast.Select, scope: Scope, problems: list[Diagnostic]
+    ) -> list[tuple[str, Placed]]:
         raise NotImplementedError
 
     def _from(self, body: ast.Select) -> tuple[Node, Scope]:
@@ -253,6 +258,8 @@ class Relations:
         """A subquery that may use the columns to its left: joined by what it says about them."""
         if kind not in ("INNER", "LEFT"):
             raise script_error("PLAN-025", f"{kind} JOIN LATERAL does not exist", join.span)
+        if (select := _of_function(right.query)) is not None:
+            return self._lateral_function(join, kind, left, scope, right, select)
         plan = self._subquery(right.query, scope)
         width = len(left.columns)
         parts = [joined(p, width) for p in plan.predicates]
@@ -272,6 +279,61 @@ class Relations:
         node = nodes.Join(kind, left, plan.node, conjunction(parts))
         return node, both.over(node.columns)
 
+    def _lateral_function(
+        self,
+        join: ast.Join,
+        kind: str,
+        left: Node,
+        scope: Scope,
+        right: ast.Subquery,
+        select: ast.Select,
+    ) -> tuple[Node, Scope]:
+        """LATERAL (SELECT … FROM UNNEST(x) WHERE …): the rows of a table function, of which some are chosen. As in
+        Flink, nothing but the function's arguments reads the columns to its left."""
+        assert isinstance(select.source, ast.TableFunction)
+        whole, joint = self._table_function(select.source, left, scope, kind)
+        assert isinstance(whole, nodes.Correlate)
+        inside = self._scope(joint.relations[-1])
+        node: Node = whole
+        if select.where is not None:
+            condition = inside.condition(select.where, "WHERE")
+            refuse_aggregates(condition, "WHERE", select.where)
+            node = _choosing(whole, condition, select.where.span)
+        items = self._items(select, inside, [])
+        for _, item in items:
+            if has_aggregates(item.expr) or any(isinstance(e, OverCall) for e in walk(item.expr)):
+                raise script_error(
+                    "PLAN-025",
+                    "an aggregate over a table function of the row around it is not supported, as in Flink",
+                    item.place.span,
+                    "join the function's rows by CROSS JOIN, and group them by a key of the row",
+                )
+        exprs = [item.expr for _, item in items]
+        if isinstance(node, nodes.Correlate) and kind == "LEFT":
+            node, exprs = _none_without_row(node, exprs)
+        width = len(left.columns)
+        names = [n for n, _ in items]
+        if right.column_aliases:
+            _check_names(right.column_aliases, len(names), right)
+            names = [a.name for a in right.column_aliases]
+        known = (c.name for c in left.columns)
+        kept = (*all_inputs(node)[:width], *exprs)
+        made = nodes.Project(node, kept, nodes.unique_names((*known, *names)))
+        added = tuple(
+            Input(e.type, width + i, n) for i, (e, n) in enumerate(zip(exprs, names, strict=True))
+        )
+        relation = Relation(right.alias.name if right.alias else None, added)
+        both = replace(scope, relations=(*scope.relations, relation))
+        condition, _ = self._join_condition(join, both, scope, both, made)
+        if isinstance(condition, Literal) and condition.value is True:
+            return made, both
+        raise script_error(
+            "PLAN-075",
+            "a subquery over a table function can be joined by CROSS JOIN, or by LEFT JOIN … ON TRUE",
+            join.span,
+            "put the condition into its WHERE",
+        )
+
     @staticmethod
     def _check_correlate(join: ast.Join, kind: str) -> None:
         if kind not in ("INNER", "LEFT") or join.using or join.natural:
@@ -289,23 +351,7 @@ class Relations:
         if isinstance(condition, Literal) and condition.value is True:
             return node
         assert join.condition is not None
-        width = len(node.input.columns)
-        if any(i < width for i in inputs(condition)):
-            raise script_error(
-                "PLAN-075",
-                "the condition of a table function reads nothing but the function's columns, as in Flink",
-                join.condition.span,
-                "put it into WHERE, or give the function what it needs as an argument",
-            )
-        if node.kind == "INNER":
-            return nodes.Filter(node, condition)
-        if any(isinstance(e, UserCall) for e in walk(condition)):
-            raise script_error(
-                "PLAN-075",
-                "the condition of a LEFT JOIN with a table function cannot call a Python function",
-                join.condition.span,
-            )
-        return replace(node, condition=shifted(condition, -width))
+        return _choosing(node, condition, join.condition.span)
 
     def _temporal_join(
         self,
@@ -396,7 +442,7 @@ class Relations:
         elif name == "UNNEST":
             if len(call.arguments) != 1:
                 raise script_error("PLAN-012", "UNNEST takes one argument", call.span)
-            arguments = (scope.bind(call.arguments[0]),)
+            arguments = (self._unnested_argument(call.arguments[0], scope),)
             fields = _unnested(arguments[0].type, call.arguments[0].span)
         else:
             raise script_error(
@@ -418,6 +464,20 @@ class Relations:
             for i, (c, f) in enumerate(zip(node.columns[width:], fields, strict=True))
         )
         return node, replace(scope, relations=(*scope.relations, Relation(alias, added)))
+
+    def _unnested_argument(self, argument: ast.Expression, scope: Scope) -> Expr:
+        try:
+            return scope.bind(argument)
+        except ScriptError:
+            if self._outer is None:
+                raise
+            self._outer.bind(argument)
+            raise script_error(
+                "PLAN-025",
+                "UNNEST in a subquery cannot read the row around it, as in Flink",
+                argument.span,
+                "join it in FROM: CROSS JOIN UNNEST(…)",
+            ) from None
 
     def _window_function(self, name: str, call: ast.FunctionCall) -> Node:
         forms = _WINDOW_FORMS[name]
@@ -537,6 +597,57 @@ class Relations:
             if name == "MATCH_PROCTIME":
                 return t.TimestampLtzType(False, 3, t.TimeAttribute.PROCTIME)
         return scope.bind(_rewritten(expression, plain)).type
+
+
+def _choosing(node: nodes.Correlate, condition: Expr, span: Span) -> Node:
+    """A table function of which only the rows that fulfil a condition are joined."""
+    width = len(node.input.columns)
+    if any(i < width for i in inputs(condition)):
+        raise script_error(
+            "PLAN-075",
+            "the condition of a table function reads nothing but the function's columns, as in Flink",
+            span,
+            "put it into WHERE, or give the function what it needs as an argument",
+        )
+    if node.kind == "INNER":
+        return nodes.Filter(node, condition)
+    if any(isinstance(e, UserCall) for e in walk(condition)):
+        raise script_error(
+            "PLAN-075",
+            "the condition of a LEFT JOIN with a table function cannot call a Python function",
+            span,
+        )
+    return replace(node, condition=shifted(condition, -width))
+
+
+def _none_without_row(node: nodes.Correlate, exprs: list[Expr]) -> tuple[Node, list[Expr]]:
+    """What is computed of a row of the function is NULL where it gave none: there its number is."""
+    if all(isinstance(e, Input) for e in exprs):
+        return node, exprs
+    if not node.ordinality:
+        fields = (*node.fields, t.Field("ORDINALITY", t.INT.not_null))
+        node = replace(node, fields=fields, ordinality=True)
+    number = nodes.input_of(node, len(node.columns) - 1)
+    is_there = Call(t.BOOLEAN.not_null, "IS NOT NULL", (number,))
+    return node, [
+        e
+        if isinstance(e, Input)
+        else Call(e.type.as_nullable, "CASE", (is_there, e, Literal(e.type.as_nullable, None)))
+        for e in exprs
+    ]
+
+
+def _of_function(query: ast.Query) -> ast.Select | None:
+    """A query that does nothing but choose from the rows of a table function."""
+    body = query.body
+    more = (*query.common_tables, *query.order_by, query.limit, query.offset)
+    if not isinstance(body, ast.Select) or any(m is not None for m in more):
+        return None
+    plain = body.group_by is None and body.having is None and body.qualify is None
+    source = body.source
+    if not plain or body.distinct or not isinstance(source, ast.TableFunction):
+        return None
+    return None if _is_window(source.call) else body
 
 
 def _rewritten(node: ast.Expression, change: AstChange) -> ast.Expression:

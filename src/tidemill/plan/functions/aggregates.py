@@ -46,11 +46,15 @@ class Aggregate:
     nulls: str = ""
     """'' as the argument; '!' never; '?' always."""
     over_only: bool = False
+    null_of_nothing: bool = True
+    """Whether the type says that it is NULL of a table without rows."""
 
 
 def _always(type_: t.SqlType) -> Result:
     return lambda _: type_
 
+
+_JSON = t.VarCharType(length=2000)
 
 _NUMBERING = {
     "ROW_NUMBER": Aggregate(_always(t.BIGINT), (0, 0), "!", True),
@@ -64,8 +68,8 @@ _NUMBERING = {
 }
 
 SIGNATURES: dict[str, Aggregate] = {
-    "COUNT": Aggregate(_always(t.BIGINT), (1, 1), "!"),
-    "APPROX_COUNT_DISTINCT": Aggregate(_always(t.BIGINT), (1, 1), "!"),
+    "COUNT": Aggregate(_always(t.BIGINT), (1, 1), "!", null_of_nothing=False),
+    "APPROX_COUNT_DISTINCT": Aggregate(_always(t.BIGINT), (1, 1), "!", null_of_nothing=False),
     "SUM": Aggregate(_sum),
     "AVG": Aggregate(_mean),
     "MIN": Aggregate(_extreme),
@@ -77,11 +81,11 @@ SIGNATURES: dict[str, Aggregate] = {
     "FIRST_VALUE": Aggregate(lambda x: x),
     "LAST_VALUE": Aggregate(lambda x: x),
     "SINGLE_VALUE": Aggregate(lambda x: x, nulls="?"),
-    "LISTAGG": Aggregate(_text, (1, 2)),
-    "COLLECT": Aggregate(lambda x: t.MultisetType(element=x), nulls="!"),
-    "ARRAY_AGG": Aggregate(lambda x: t.ArrayType(element=x), nulls="?"),
-    "JSON_ARRAYAGG": Aggregate(_always(t.STRING), (1, 1), "!"),
-    "JSON_OBJECTAGG": Aggregate(_always(t.STRING), (2, 2), "!"),
+    "LISTAGG": Aggregate(_text, (1, 2), null_of_nothing=False),
+    "COLLECT": Aggregate(lambda x: t.MultisetType(element=x), nulls="!", null_of_nothing=False),
+    "ARRAY_AGG": Aggregate(lambda x: t.ArrayType(element=x), null_of_nothing=False),
+    "JSON_ARRAYAGG": Aggregate(_always(_JSON), (1, 1), "!", null_of_nothing=False),
+    "JSON_OBJECTAGG": Aggregate(_always(_JSON), (2, 2), "!", null_of_nothing=False),
     "PERCENTILE": Aggregate(_always(t.DOUBLE), (2, 3)),
     **_NUMBERING,
 }

@@ -335,15 +335,16 @@ def _strategy(below: Node, partition: Iterable[int], order: Iterable[SortKey]) -
     growth = growing(below)
     # An update that can only bring its row forward needs no row before.
     forward = all(growth.get(k.column) == ("up" if k.descending else "down") for k in order)
-    key = _row_key(below, partition)
-    if key is None or not forward:
+    keys = sorted(sorted(k) for k in containing(below.upsert_keys, partition))
+    if not keys or not forward:
         return "RetractStrategy"
-    return f"UpdateFastStrategy[{','.join(map(str, key))}]"
+    return f"UpdateFastStrategy[{','.join(map(str, keys[0]))}]"
 
 
 def _row_key(below: Node, partition: Iterable[int]) -> tuple[int, ...] | None:
-    keys = sorted(sorted(k) for k in containing(below.upsert_keys, partition))
-    return tuple(keys[0]) if keys else None
+    """All keys in one: whichever of them somebody goes by, a row that is told apart by none is another row."""
+    keys = containing(below.upsert_keys, partition)
+    return tuple(sorted(frozenset().union(*keys))) if keys else None
 
 
 def _asked_by(strategy: str) -> tuple[Updates, ...]:

@@ -70,8 +70,8 @@ class Join(Node):
     @cached_property
     def residual(self) -> tuple[Expr, ...]:
         """What the condition says beside the equalities."""
-        always = Literal(t.BOOLEAN.not_null, True)
-        return tuple(p for p in conjuncts(self.condition) if self._pair(p) is None and p != always)
+        others = (p for p in conjuncts(self.condition) if self._pair(p) is None)
+        return tuple(p for p in others if not (isinstance(p, Literal) and p.value is True))
 
     def _pair(self, part: Expr) -> tuple[int, int] | None:
         width = len(self.left.columns)

@@ -66,7 +66,7 @@ final class Bag {
   }
 
   private final long slot;
-  private final int number;
+  private final int slotNumber;
   private final Pages store;
   private final Expiry expiry;
   private final ByteWriter scratch = new ByteWriter(PAGE_BYTES);
@@ -78,12 +78,13 @@ final class Bag {
   private boolean stamped;
   /** Where the last {@link #find} ended. */
   private Page page;
+  private int number;
   private int at;
 
   /** {@code slot} tells the bags of an operator apart. */
   Bag(int slot, Pages store) {
     this.slot = (long) slot << SLOT_SHIFT;
-    this.number = slot;
+    this.slotNumber = slot;
     this.store = store;
     this.expiry = store.expiry();
     clear();
@@ -168,6 +169,7 @@ final class Bag {
       }
     }
     page = loaded(low);
+    number = low;
     at = position(page.entries, key);
     return at < page.entries.size() && Arrays.equals(page.entries.get(at).key, key);
   }
@@ -190,7 +192,7 @@ final class Bag {
   /** The entries from a key on, in order. A cursor is void once the bag has gained or lost an entry. */
   Cursor from(byte[] key) {
     find(key);
-    return new Cursor(pages.indexOf(page), at);
+    return new Cursor(number, at);
   }
 
   Cursor all() {
@@ -266,7 +268,7 @@ final class Bag {
       entry.mark = in.readZigzag();
       entry.value = in.readBytes();
       entry.written = withTimes ? in.readFixed64() : expiry.now();
-      if (expiry.isOver(entry.written, number)) {
+      if (expiry.isOver(entry.written, slotNumber)) {
         p.changed = true;
       } else {
         entries.add(entry);
@@ -322,7 +324,7 @@ final class Bag {
     stamped = withTimes;
     for (int i = 0; i < pages.size(); i++) {
       // The sizes of pages must be true. What has no times yet is given some.
-      if (pages.get(i).entries == null && (withTimes != times() || expiry.isOver(pages.get(i).oldest, number))) {
+      if (pages.get(i).entries == null && (withTimes != times() || expiry.isOver(pages.get(i).oldest, slotNumber))) {
         loaded(i).changed = true;
       }
     }
@@ -330,7 +332,7 @@ final class Bag {
   }
 
   private boolean times() {
-    return expiry.ttl(number) > 0;
+    return expiry.ttl(slotNumber) > 0;
   }
 
   /** Writes the bag itself or, if it is large, its directory, and the pages that have changed. */

@@ -14,6 +14,9 @@ final class Header {
   /** The second of two inputs. */
   static final long RIGHT = 4;
 
+  /** Of a row that stands for several of its key: one of those before it was put in. Here there is one input. */
+  static final long AFTER_ADDED = 4;
+
   static final int NUMBER_SHIFT = 3;
   private static final int TASK_SHIFT = 40;
 
@@ -30,6 +33,10 @@ final class Header {
 
   static boolean isRight(long header) {
     return (header & RIGHT) != 0;
+  }
+
+  static boolean isAfterAdded(long header) {
+    return (header & AFTER_ADDED) != 0;
   }
 
   static long number(long header) {

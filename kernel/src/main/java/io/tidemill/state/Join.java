@@ -187,7 +187,8 @@ final class Join extends KeyedProcessor {
     right = new JoinSide(new Bag(1, pages), told(spec.right(), rightColumns), false, spec.keepsRight(), counts);
     Part leftKey = updateKey(spec.left(), leftColumns);
     Part rightKey = spec.isHalf() ? null : updateKey(spec.right(), rightColumns);
-    joined = new JoinedRows(spec.isHalf(), spec.updates(), spec.deletes(), leftKey, rightKey);
+    boolean keyed = spec.updateKey() != null;
+    joined = new JoinedRows(spec.isHalf(), spec.updates(), spec.deletes(), keyed, leftKey, rightKey);
     if (condition != null) {
       predicate = Predicate$.MODULE$.create(condition);
       predicate.initialize(0);

@@ -52,7 +52,8 @@ final class JoinedRows {
   private final boolean half;
   private final boolean updates;
   private final boolean deletes;
-  /** Which columns of a side are in the update key; null: none. Without an update key both are null. */
+  private final boolean keyed;
+  /** Which columns of a side are in the update key; null: none. */
   private final Part leftKey;
   private final Part rightKey;
   private final ByteWriter scratch = new ByteWriter(256);
@@ -66,11 +67,14 @@ final class JoinedRows {
    * @param half whether the result has the left side's columns only
    * @param updates whether an update may leave as one
    * @param deletes whether a row may leave as a delete; else it is the row before an update, if anybody asks for those
+   * @param keyed whether there is an update key; one without columns is the same for all rows
    */
-  JoinedRows(boolean half, boolean updates, boolean deletes, Part leftKey, Part rightKey) {
+  JoinedRows(
+      boolean half, boolean updates, boolean deletes, boolean keyed, Part leftKey, Part rightKey) {
     this.half = half;
     this.updates = updates;
     this.deletes = deletes;
+    this.keyed = keyed;
     this.leftKey = leftKey;
     this.rightKey = rightKey;
   }
@@ -110,17 +114,13 @@ final class JoinedRows {
     return groups.values();
   }
 
-  private boolean hasKey() {
-    return leftKey != null || rightKey != null;
-  }
-
   /** The update key, or the whole row where there is none. */
   private byte[] key(Item item) {
     scratch.reset();
-    if (leftKey != null || !hasKey()) {
+    if (leftKey != null || !keyed) {
       write(item.left, leftKey);
     }
-    if (rightKey != null || !hasKey()) {
+    if (rightKey != null || !keyed) {
       write(item.right, rightKey);
     }
     return scratch.toBytes();
@@ -139,7 +139,7 @@ final class JoinedRows {
     List<Step> steps = new ArrayList<>();
     for (List<Item> group : groups) {
       List<Item> net = net(group);
-      if (updates && hasKey()) {
+      if (updates && keyed) {
         pair(net, steps);
       }
       for (Item item : net) {

@@ -10,8 +10,8 @@ import scala.Tuple2;
 
 /**
  * Of the rows of a map task, the last one of each key, by their numbers or in another order: what an operator needs that
- * only looks at a key's last row. Memory is bounded: at {@link #MAX_BYTES} the rows leave and the table starts anew; a task whose keys
- * turn out to be nearly all different stops looking for repeats.
+ * only looks at a key's last row. Memory is bounded: at {@link #MAX_BYTES} the rows leave and the table starts anew; a
+ * task whose keys turn out to be nearly all different stops looking for repeats.
  */
 final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
   private static final long MAX_BYTES = 32L << 20;
@@ -66,6 +66,7 @@ final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
       } else if (order.compare(before._2(), row._2()) > 0) {
         continue;
       } else {
+        follow(row._2(), before._2());
         bytes += row._2().length - before._2().length;
       }
       last.put(key, row);
@@ -74,6 +75,13 @@ final class LastRows implements Iterator<Tuple2<byte[], byte[]>> {
     List<Tuple2<byte[], byte[]>> sorted = new ArrayList<>(last.values());
     sorted.sort((a, b) -> Long.compareUnsigned(PackedRow.header(a._1()), PackedRow.header(b._1())));
     kept = sorted.iterator();
+  }
+
+  private static void follow(byte[] row, byte[] before) {
+    long header = PackedRow.header(before);
+    if (Header.adds(header) || Header.isAfterAdded(header)) {
+      PackedRow.setHeader(row, PackedRow.header(row) | Header.AFTER_ADDED);
+    }
   }
 
   private static long number(byte[] row) {

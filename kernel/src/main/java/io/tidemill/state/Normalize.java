@@ -81,8 +81,11 @@ final class Normalize extends KeyedProcessor {
     byte[] last = rows.next();
     long origin = origin(last);
     boolean moved = false;
+    boolean added = Header.isAfterAdded(PackedRow.header(last));
     while (rows.hasNext()) {
+      added |= Header.adds(PackedRow.header(last));
       last = rows.next();
+      added |= Header.isAfterAdded(PackedRow.header(last));
       moved |= origin(last) != origin;
       origin = origin(last);
     }
@@ -95,10 +98,10 @@ final class Normalize extends KeyedProcessor {
       counts.add(Counts.SEVERAL_PARTITIONS, 1);
     }
     if (!Header.adds(PackedRow.header(last))) {
-      if (old == null) {
-        counts.add(Counts.UNKNOWN_DELETE, 1);
-      } else {
+      if (old != null) {
         changes.delete(Packing.NOTHING, PackedRow.withHeader(0, old));
+      } else if (!added && Header.kind(PackedRow.header(last)) == Header.DELETE) {
+        counts.add(Counts.UNKNOWN_DELETE, 1);
       }
       return false;
     }
