@@ -15,7 +15,7 @@ import datetime
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -424,8 +424,12 @@ class Chain:
     number: int
     sources: list[Source]
     stages: list[Stage]
+    filters: list[Stage]
+    """Views of sources without some of their rows, which operators read instead."""
     is_materialized: bool
     """Written to an upsert table by a key that the planner cannot know to be one; else a SELECT."""
+    repeats: bool
+    """Whether records of changes with a key come twice, as a connector that starts again sends them."""
     restarts: frozenset[int]
     """Before which batches the job is stopped and started again; a job that writes to a topic is stopped in them."""
     changes: list[dict[int, list[tuple[int, Change]]]] = field(default_factory=list)
@@ -436,12 +440,22 @@ class Chain:
         return self.stages[-1].relation
 
     def views(self, dialect: str) -> list[str]:
-        return [f"CREATE VIEW {s.relation.name} AS {getattr(s, dialect)};" for s in self.stages]
+        views = (*self.filters, *self.stages)
+        return [f"CREATE VIEW {s.relation.name} AS {getattr(s, dialect)};" for s in views]
+
+    def messages(self, batch: int, dataset: int) -> Iterator[tuple[int, Message]]:
+        """The records of a dataset in a batch, each with the number of its source."""
+        for number, (at, change) in enumerate(self.changes[batch].get(dataset, [])):
+            sent = message(self.sources[at], change)
+            twice = self.repeats and self.sources[at].kind == "changes" and number % 3 == 0
+            yield from [(at, sent)] * (2 if twice else 1)
 
     def script(self, bootstrap: str, topics: Sequence[str], sink: str) -> str:
         tables = [
             source.ddl(bootstrap, topic) for source, topic in zip(self.sources, topics, strict=True)
         ]
+        if self.repeats:
+            tables.insert(0, "SET 'table.exec.source.cdc-events-duplicate' = 'true';")
         columns = self.result.columns
         if not self.is_materialized:
             last = f"SELECT {', '.join(c.name for c in columns)} FROM {self.result.name};"
@@ -487,9 +501,23 @@ def draw_source(dice: random.Random, number: int) -> Source:
     return Source(kind, Relation(f"t{number}", columns, ("c", "k") if keyed else None))
 
 
-def draw_stages(dice: random.Random, sources: list[Source]) -> list[Stage]:
+def draw_filters(dice: random.Random, sources: list[Source]) -> list[Stage]:
+    """Some of the sources without the rows that a condition on their key or another column leaves out."""
+    filters = []
+    for relation in (source.relation for source in sources):
+        if dice.random() < 0.3:
+            column = dice.choice(relation.rest)
+            condition = (
+                f"{column.name} <> 0" if column.type == "INT" else f"{column.name} IS NOT NULL"
+            )
+            text = f"SELECT * FROM {relation.name} WHERE {condition}"
+            filtered = replace(relation, name=f"some_{relation.name}")
+            filters.append(Stage("filter", filtered, *_both(text)))
+    return filters
+
+
+def draw_stages(dice: random.Random, inputs: Sequence[Relation]) -> list[Stage]:
     """A join and an aggregate and at least two more, in any order; each reads the one before it."""
-    inputs = [source.relation for source in sources]
     wanted = ["join", "aggregate"]
     wanted += dice.choices(
         ["join", "aggregate", "distinct", "set", "top"], k=dice.choice([2, 2, 3])
@@ -558,7 +586,9 @@ def draw(number: int, datasets: int) -> Chain:
     dice = random.Random(f"chain {number}")
     while True:
         sources = [draw_source(dice, i) for i in range(3)]
-        stages = draw_stages(dice, sources)
+        filters = draw_filters(dice, sources)
+        instead = {f.relation.name.removeprefix("some_"): f.relation for f in filters}
+        stages = draw_stages(dice, [instead.get(s.relation.name, s.relation) for s in sources])
         if not stages:
             continue
         last = stages[-1].relation
@@ -566,7 +596,9 @@ def draw(number: int, datasets: int) -> Chain:
         has_flags = any(c.type == "BOOLEAN" for c in last.columns if c.name in (last.key or ()))
         is_materialized = last.key is not None and not has_flags and dice.random() < 0.6
         restarts = frozenset(dice.sample(range(1, BATCHES), dice.choice([0, 1, 1, 2])))
-        chain = Chain(number, sources, stages, is_materialized, restarts)
+        # Without a key a change that comes again is another one.
+        repeats = all(source.kind != "bag" for source in sources) and dice.random() < 0.4
+        chain = Chain(number, sources, stages, filters, is_materialized, repeats, restarts)
         chain.changes = [{} for _ in range(BATCHES)]
         for dataset in range(datasets):
             for at, source in enumerate(sources):
