@@ -48,3 +48,17 @@ def test_state_is_cut_anew_from_the_command_line(tidemill: Command) -> None:
     assert nowhere.wait() == 2
     assert "there is no checkpoint 'nowhere'" in nowhere.stderr()
     assert tidemill("state", "repartition", "cp", "0").wait() == 2
+
+
+def test_a_changed_query_is_refused_until_its_state_may_be_reset(tidemill: Command) -> None:
+    arguments = ("--checkpoint", "cp")
+    assert tidemill("run", tidemill.script(COUNT), *arguments).wait() == 0
+    changed = tidemill.script(COUNT.replace("COUNT(*)", "SUM(id)"))
+    refused = tidemill("run", changed, *arguments)
+    assert refused.wait() == 3
+    assert "error RUN-034: the checkpoint was made by another query" in refused.stderr()
+    assert "Traceback" not in refused.stderr()
+    anew = tidemill("run", changed, *arguments, "--reset-state")
+    assert anew.wait() == 0, anew.stderr()
+    assert "the state is dropped and the job starts anew" in anew.stderr()
+    assert "rows in 50 from gen" in anew.stderr()

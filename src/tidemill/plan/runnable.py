@@ -62,8 +62,8 @@ def _of_aggregate(call: AggregateCall, node: Node) -> Iterator[str]:
         yield f"aggregate function {call.function}"
     if call.order_by:
         yield f"ORDER BY within {call.function}"
-    if call.distinct and call.function == "PERCENTILE":
-        yield "PERCENTILE(DISTINCT …)"
+    if call.distinct and call.function in ("PERCENTILE", "JSON_OBJECTAGG"):
+        yield f"{call.function}(DISTINCT …)"
 
 
 def _reasons(node: Node) -> Iterator[str]:

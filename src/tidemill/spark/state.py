@@ -7,7 +7,6 @@ read is the state after the last batch that is done.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,9 +37,11 @@ def _described(node: nodes.Node, made: Mapping[str, Any] | None) -> dict[str, An
     if made is None:
         return {"name": node.describe()}
     # A join has the columns of both its inputs, one after the other.
-    below = enumerate(itertools.chain.from_iterable(child.columns for child in node.inputs))
+    below = [column for child in node.inputs for column in child.columns]
+    names = nodes.unique_names(column.name for column in below)
     columns: dict[str, list[str | None]] = {
-        column_name(i): [c.name, str(t.materialized(c.type.as_nullable))] for i, c in below
+        column_name(i): [name, str(t.materialized(c.type.as_nullable))]
+        for i, (name, c) in enumerate(zip(names, below, strict=True))
     }
     columns["_side"] = ["side", "STRING"]
     if isinstance(node, nodes.Aggregate):
