@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ def join(
     keyed: bool = True,
     update_before: bool = True,
     deletes: bool = True,
+    ttl: tuple[int, int] | None = None,
 ) -> Any:
     """Rows of one stream, whose column `side` tells which side of the join they are on."""
     from pyspark.sql import DataFrame
@@ -63,6 +65,7 @@ def join(
         "updateBefore": update_before,
         "updates": True,
         "deletes": deletes,
+        "ttl": ttl,
     }
     session = frame.sparkSession
     state = session._jvm.io.tidemill.state
@@ -465,3 +468,22 @@ def test_keys_of_different_types_are_refused(spark: Any) -> None:
     counts = state.Counts.of(spark._jsparkSession)
     with pytest.raises(Exception, match="Join of test: keys of different types: INT and BIGINT"):
         DataFrame(state.Operators.join(left._jdf, right._jdf, json.dumps(spec), counts), spark)
+
+
+def test_each_side_is_forgotten_after_its_own_time(spark: Any, run: Callable[[Any], Run]) -> None:
+    stream = Stream(spark, COLUMNS, 1)
+    job = run(join(stream.frame, "INNER", ttl=(8000, 3_600_000)))
+
+    def add(side: str, n: int, v: int, kind: int = 0, k: int = 7) -> list[Row]:
+        stream.add([{"side": side, "n": n, "k": k, "v": v, "_kind": kind}])
+        return job.take()
+
+    add("left", 0, 0, k=0)  # the first batch takes its time
+    assert add("left", 1, 10) == []
+    assert add("right", 2, 20) == [("+I", 1, 7, 10, 2, 7, 20)]
+    time.sleep(8.5)
+    assert add("right", 3, 30) == [], "the left row is forgotten, by itself"
+    found = add("left", 4, 40)
+    assert sorted(found) == [("+I", 4, 7, 40, 2, 7, 20), ("+I", 4, 7, 40, 3, 7, 30)]
+    assert add("left", 1, 10, 3) == [], "what is forgotten is not taken out"
+    assert dict(job.frame.counts.values()) == {"delete of an unknown row": 1}

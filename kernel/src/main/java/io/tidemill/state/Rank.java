@@ -127,8 +127,9 @@ final class Rank extends KeyedProcessor {
     }
     row = new UnsafeRow(columns.size());
     number = new UnsafeRowWriter(1);
-    top = new Bag(0, pages);
-    places = new Bag(1, pages);
+    Pages kept = pages.neverExpiring(); // places in an order: they are forgotten together
+    top = new Bag(0, kept);
+    places = new Bag(1, kept);
   }
 
   @Override
