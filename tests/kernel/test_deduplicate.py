@@ -49,7 +49,9 @@ def model(
     changes: dict[int, list[Change]] = {}
     for key in {r["k"] for r in rows}:
         was, now = before.get(key), table[key]
-        if was is None:
+        if was is not None and not by_time and was["v"] == now["v"]:
+            table[key] = was  # a row that came back within the batch is not seen
+        elif was is None:
             changes[key] = [("+I", key, now["v"], now["at"])]
         elif was != now:
             changes[key] = [("-U", key, was["v"], was["at"])] * update_before
