@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SYMBOLS = ("+I", "-U", "+U", "-D")
 
 
@@ -65,6 +67,17 @@ class Run:
         """The changes since the last call, each as its symbol and then the values."""
         self.query.processAllAvailable()
         return self.taken()
+
+    def take_twice(self) -> list[tuple[Any, ...]]:
+        """The changes of a batch that is broken off at its end and run again: the same rows in the same order."""
+        self.fail_once = lambda number: True
+        with pytest.raises(Exception, match="stopped on purpose"):
+            self.take()
+        first = self.taken()
+        self.restart()
+        again = self.take()
+        assert first == again, "a replayed batch gives the same rows in the same order"
+        return again
 
     def taken(self) -> list[tuple[Any, ...]]:
         rows, self._rows = self._rows, []

@@ -83,10 +83,15 @@ final class Bag {
 
   /** {@code slot} tells the bags of an operator apart. */
   Bag(int slot, Pages store) {
+    this(slot, store, store.expiry());
+  }
+
+  /** {@code expiry}: {@link Expiry#NEVER} where entries are forgotten with their key only. */
+  Bag(int slot, Pages store, Expiry expiry) {
     this.slot = (long) slot << SLOT_SHIFT;
     this.slotNumber = slot;
     this.store = store;
-    this.expiry = store.expiry();
+    this.expiry = expiry;
     clear();
   }
 

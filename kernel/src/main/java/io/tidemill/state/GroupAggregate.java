@@ -98,9 +98,7 @@ final class GroupAggregate extends KeyedProcessor {
   @Override
   void open(Pages pages) {
     accumulators = new Accumulators(spec, arguments);
-    // The last result that was sent must be known: values are forgotten with their group, not one by one.
-    Pages kept = pages.neverExpiring();
-    accumulators.paged.forEach(each -> each.keepIn(kept));
+    accumulators.paged.forEach(each -> each.keepIn(pages));
     group = accumulators.newGroups(1);
     delta = new ByteReader();
     result = new UnsafeRowWriter(spec.aggregates().size(), 64);

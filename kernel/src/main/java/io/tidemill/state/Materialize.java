@@ -84,7 +84,7 @@ final class Materialize extends KeyedProcessor {
 
   @Override
   void open(Pages pages) {
-    bag = new Bag(0, pages.neverExpiring()); // the rows of a key are forgotten together
+    bag = new Bag(0, pages, Expiry.NEVER); // the rows of a key are forgotten together
     upsertKey = spec.upsertKey() == null ? null : SortKey.identity(columns, spec.upsertKey());
     row = new UnsafeRow(columns.size());
     live = new TreeMap<>();

@@ -10,30 +10,4 @@ interface Pages {
   void remove(long page);
 
   Expiry expiry();
-
-  /** The same pages, for what is forgotten with its key only. */
-  default Pages neverExpiring() {
-    Pages all = this;
-    return new Pages() {
-      @Override
-      public byte[] get(long page) {
-        return all.get(page);
-      }
-
-      @Override
-      public void put(long page, byte[] content) {
-        all.put(page, content);
-      }
-
-      @Override
-      public void remove(long page) {
-        all.remove(page);
-      }
-
-      @Override
-      public Expiry expiry() {
-        return Expiry.NEVER;
-      }
-    };
-  }
 }

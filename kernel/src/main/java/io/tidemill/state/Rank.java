@@ -127,9 +127,8 @@ final class Rank extends KeyedProcessor {
     }
     row = new UnsafeRow(columns.size());
     number = new UnsafeRowWriter(1);
-    Pages kept = pages.neverExpiring(); // places in an order: they are forgotten together
-    top = new Bag(0, kept);
-    places = new Bag(1, kept);
+    top = new Bag(0, pages, Expiry.NEVER); // places in an order are forgotten together
+    places = new Bag(1, pages, Expiry.NEVER);
   }
 
   @Override

@@ -71,7 +71,8 @@ final class ValueCounts implements Accumulator, Paged {
 
   @Override
   public void keepIn(Pages pages) {
-    bag = new Bag(slot, pages);
+    // The last result that was sent must be known: values are forgotten with their group, not one by one.
+    bag = new Bag(slot, pages, Expiry.NEVER);
   }
 
   private Bag bag(Group group) {

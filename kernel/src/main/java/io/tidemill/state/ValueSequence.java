@@ -63,8 +63,9 @@ final class ValueSequence implements Accumulator, Paged {
 
   @Override
   public void keepIn(Pages pages) {
-    byPlace = new Bag(slot, pages);
-    byValue = new Bag(slot + 1, pages);
+    // As for counts of values: they are forgotten with their group.
+    byPlace = new Bag(slot, pages, Expiry.NEVER);
+    byValue = new Bag(slot + 1, pages, Expiry.NEVER);
   }
 
   private Bag values(Group group) {
