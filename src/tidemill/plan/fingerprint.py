@@ -17,6 +17,7 @@ from typing import Any
 
 from tidemill import types as t
 from tidemill.errors import Span
+from tidemill.functions import PythonFunction
 from tidemill.plan import nodes
 from tidemill.plan.expressions import (
     AggregateCall,
@@ -300,6 +301,8 @@ def _text(value: object) -> str:
             raise TypeError(type(value))
         case t.Field():
             return str(t.materialized(value.type))
+        case PythonFunction():
+            return value.implementation
         case str() | int() | bool() | None:
             return str(value)
         case tuple() | list():
