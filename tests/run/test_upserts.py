@@ -22,6 +22,7 @@ from tidemill.plan import nodes
 from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.spark import source
 from tidemill.spark.lower import Lowering, reads_of
+from tidemill.spark.operators import Tally
 from tidemill.spark.source import ORDER_COLUMN, ORIGIN_COLUMN
 from tidemill.sql import parse_script
 
@@ -278,6 +279,7 @@ def lowered(world: World, script: str) -> list[Any]:
         job.modes[0],
         1000,
         lambda table: lambda name, number: None,
+        Tally(world.spark),
         reads_of(job.roots),
     )
     frames = []
