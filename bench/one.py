@@ -98,14 +98,13 @@ def main() -> None:
                 INPUTS[name](broker.bootstrap, name, chosen.rows)
                 values[name] = name
             with Session() as session:
+                kept = STATE | {"execution.checkpointing.dir": Path(place, "flink").as_uri()}
                 engines: dict[str, Callable[[Mapping[str, str]], float]] = {
                     "tidemill": lambda v: on_tidemill(session, script, v),
-                    "flink": lambda v: on_flink(oracle, script, v, STATE if stateful else {}),
+                    "flink": lambda v: on_flink(oracle, script, v, kept if stateful else {}),
                 }
                 if stateful:
-                    engines["mini-batch"] = lambda v: on_flink(
-                        oracle, script, v, STATE | MINI_BATCH
-                    )
+                    engines["mini-batch"] = lambda v: on_flink(oracle, script, v, kept | MINI_BATCH)
                 rates: dict[str, list[float]] = {name: [] for name in engines}
                 for turn in range(chosen.warm + chosen.rounds):
                     for name, run in engines.items():
