@@ -17,5 +17,5 @@ CREATE TABLE limits (id BIGINT, region STRING, amount BIGINT, note STRING, PRIMA
   'key.format' = 'json',
   'value.format' = 'json'
 );
-CREATE TABLE both (id BIGINT, amount BIGINT, most BIGINT, region STRING) WITH ('connector' = 'blackhole');
-INSERT INTO both SELECT b.id, b.amount, l.amount, l.region FROM balances AS b JOIN limits AS l ON b.id = l.id;
+CREATE TABLE pairs (id BIGINT, amount BIGINT, most BIGINT, region STRING) WITH ('connector' = 'blackhole');
+INSERT INTO pairs SELECT b.id, b.amount, l.amount, l.region FROM balances AS b JOIN limits AS l ON b.id = l.id;
