@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World
+from world import World, forget_last_commit, job_directory
 
 from tidemill.errors import Diagnostic, JobError
 
@@ -23,11 +23,6 @@ def orders(numbers: range) -> list[dict[str, object]]:
     return [{"id": n, "customer": "abc"[n % 3]} for n in numbers]
 
 
-def job_directory(world: World) -> Path:
-    [found] = [p.parent for p in world.checkpoint.glob("*/*/commits") if ".old-" not in str(p)]
-    return found
-
-
 def facts(directory: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((directory / "tidemill.json").read_text())
     return found
@@ -39,11 +34,6 @@ def change(directory: Path, **changed: Any) -> None:
     place = directory / "tidemill.json"
     (directory / ".tidemill.json.crc").unlink(missing_ok=True)
     place.write_text(json.dumps(now))
-
-
-def forget_last_commit(world: World) -> None:
-    commits = [p for p in (job_directory(world) / "commits").iterdir() if p.name.isdigit()]
-    max(commits, key=lambda p: int(p.name)).unlink()
 
 
 def refusal(world: World, script: str, **settings: str) -> Diagnostic:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
-from world import World
+from world import World, forget_last_commit, job_directory
 
 from harness.kafka import consume
 from tidemill.broker import start, topics
@@ -26,15 +26,6 @@ ONCE = {"sink_delivery__guarantee": "exactly-once"}
 
 def orders(numbers: range) -> list[dict[str, object]]:
     return [{"id": n, "customer": "abc"[n % 3]} for n in numbers]
-
-
-def job_directory(world: World) -> Path:
-    return next(world.checkpoint.glob("*/*/commits")).parent
-
-
-def forget_last_commit(world: World) -> None:
-    commits = [p for p in (job_directory(world) / "commits").iterdir() if p.name.isdigit()]
-    max(commits, key=lambda p: int(p.name)).unlink()
 
 
 # -- exactly once ------------------------------------------------------------------------------

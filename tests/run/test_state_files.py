@@ -15,12 +15,10 @@ from test_changed_scripts import (
     TOTALS,
     counted,
     facts,
-    forget_last_commit,
-    job_directory,
     orders,
     refusal,
 )
-from world import World
+from world import World, forget_last_commit, job_directory
 
 from tidemill.errors import JobError
 from tidemill.spark.checkpoints import Checkpoint, jobs_below, repartition

@@ -753,38 +753,58 @@ final class Accumulators {
     }
   }
 
-  /** FIRST_VALUE ({@code sign} -1) and LAST_VALUE (1) where rows only come. NULLs are no values. */
-  private record Edge(int found, int argument, int output, Sortable form, int sign) implements Accumulator {
+  /** What keeps one value of a group, as bytes: none at first, then the best that was offered. */
+  private abstract static class Kept implements Accumulator {
+    private final int kept;
+    final int argument;
+    private final int output;
+
+    Kept(int kept, int argument, int output) {
+      this.kept = kept;
+      this.argument = argument;
+      this.output = output;
+    }
+
+    /** Whether a value takes the place of the one that is kept. */
+    abstract boolean isBetter(byte[] value, byte[] now);
+
+    abstract byte[] get(SpecializedGetters row);
+
+    abstract void set(UnsafeRowWriter out, int output, byte[] value);
+
+    final byte[] now(Group group) {
+      return (byte[]) group.object(kept);
+    }
+
     private int offer(Group group, byte[] value) {
-      byte[] now = (byte[]) group.object(found);
-      if (sign < 0 && now != null) {
+      byte[] now = now(group);
+      if (now != null && !isBetter(value, now)) {
         return 0;
       }
-      group.setObject(found, value);
+      group.setObject(kept, value);
       return value.length - (now == null ? 0 : now.length);
     }
 
     @Override
-    public void add(Group group, SpecializedGetters row, int rowSign) {
-      collect(group, row, rowSign);
+    public final void add(Group group, SpecializedGetters row, int sign) {
+      collect(group, row, sign);
     }
 
     @Override
-    public int collect(Group group, SpecializedGetters row, int rowSign) {
-      boolean known = sign < 0 && group.object(found) != null;
-      return known || row.isNullAt(argument) ? 0 : offer(group, form.get(row, argument));
+    public int collect(Group group, SpecializedGetters row, int sign) {
+      return row.isNullAt(argument) ? 0 : offer(group, get(row));
     }
 
     @Override
-    public void merge(Group group, ByteReader delta) {
+    public final void merge(Group group, ByteReader delta) {
       if (delta.readByte() != 0) {
         offer(group, delta.readBytes());
       }
     }
 
     @Override
-    public void write(Group group, ByteWriter out) {
-      byte[] now = (byte[]) group.object(found);
+    public final void write(Group group, ByteWriter out) {
+      byte[] now = now(group);
       out.writeByte(now == null ? 0 : 1);
       if (now != null) {
         out.writeBytes(now, 0, now.length);
@@ -792,18 +812,51 @@ final class Accumulators {
     }
 
     @Override
-    public void read(Group group, ByteReader in) {
-      group.setObject(found, in.readByte() == 0 ? null : in.readBytes());
+    public final void read(Group group, ByteReader in) {
+      group.setObject(kept, in.readByte() == 0 ? null : in.readBytes());
     }
 
     @Override
-    public void result(Group group, UnsafeRowWriter out) {
-      byte[] now = (byte[]) group.object(found);
+    public final void result(Group group, UnsafeRowWriter out) {
+      byte[] now = now(group);
       if (now == null) {
         out.setNullAt(output);
       } else {
-        form.set(out, output, now);
+        set(out, output, now);
       }
+    }
+  }
+
+  /** FIRST_VALUE ({@code sign} -1) and LAST_VALUE (1) where rows only come. NULLs are no values. */
+  private static final class Edge extends Kept {
+    private final Sortable form;
+    private final int sign;
+
+    Edge(int found, int argument, int output, Sortable form, int sign) {
+      super(found, argument, output);
+      this.form = form;
+      this.sign = sign;
+    }
+
+    @Override
+    boolean isBetter(byte[] value, byte[] now) {
+      return sign > 0;
+    }
+
+    @Override
+    byte[] get(SpecializedGetters row) {
+      return form.get(row, argument);
+    }
+
+    @Override
+    void set(UnsafeRowWriter out, int output, byte[] value) {
+      form.set(out, output, value);
+    }
+
+    @Override
+    public int collect(Group group, SpecializedGetters row, int rowSign) {
+      boolean known = sign < 0 && now(group) != null;
+      return known ? 0 : super.collect(group, row, rowSign);
     }
 
     @Override
@@ -862,74 +915,31 @@ final class Accumulators {
   }
 
   /** MIN and MAX of strings, binaries and wide decimals. */
-  private static final class BytesExtreme implements Accumulator {
-    private final int best;
-    private final int argument;
-    private final int output;
+  private static final class BytesExtreme extends Kept {
     private final Value.Bytes value;
     private final int sign;
     private final Value.Slice slice = new Value.Slice();
 
     BytesExtreme(int best, int argument, int output, Value.Bytes value, int sign) {
-      this.best = best;
-      this.argument = argument;
-      this.output = output;
+      super(best, argument, output);
       this.value = value;
       this.sign = sign;
     }
 
-    private int offer(Group group, byte[] candidate) {
-      byte[] now = (byte[]) group.object(best);
-      if (now != null && value.order().compare(candidate, now) * sign <= 0) {
-        return 0;
-      }
-      group.setObject(best, candidate);
-      return candidate.length - (now == null ? 0 : now.length);
+    @Override
+    boolean isBetter(byte[] candidate, byte[] now) {
+      return value.order().compare(candidate, now) * sign > 0;
     }
 
     @Override
-    public void add(Group group, SpecializedGetters row, int sign) {
-      collect(group, row, sign);
-    }
-
-    @Override
-    public int collect(Group group, SpecializedGetters row, int sign) {
-      if (row.isNullAt(argument)) {
-        return 0;
-      }
+    byte[] get(SpecializedGetters row) {
       value.get(row, argument, slice);
-      return offer(group, slice.copy());
+      return slice.copy();
     }
 
     @Override
-    public void merge(Group group, ByteReader delta) {
-      if (delta.readByte() != 0) {
-        offer(group, delta.readBytes());
-      }
-    }
-
-    @Override
-    public void write(Group group, ByteWriter out) {
-      byte[] now = (byte[]) group.object(best);
-      out.writeByte(now == null ? 0 : 1);
-      if (now != null) {
-        out.writeBytes(now, 0, now.length);
-      }
-    }
-
-    @Override
-    public void read(Group group, ByteReader in) {
-      group.setObject(best, in.readByte() == 0 ? null : in.readBytes());
-    }
-
-    @Override
-    public void result(Group group, UnsafeRowWriter out) {
-      byte[] now = (byte[]) group.object(best);
-      if (now == null) {
-        out.setNullAt(output);
-      } else {
-        value.set(out, output, now);
-      }
+    void set(UnsafeRowWriter out, int output, byte[] bytes) {
+      value.set(out, output, bytes);
     }
   }
 }

@@ -32,9 +32,6 @@ final class Deduplicate extends KeyedProcessor {
       List<Long> ttl)
       implements Serializable {}
 
-  private static final Comparator<byte[]> BY_NUMBER =
-      (a, b) -> Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
-
   /** Packed rows by time, then by number; NULL is before all times. */
   private static final class ByTime implements Comparator<byte[]> {
     private final int time;
@@ -48,7 +45,7 @@ final class Deduplicate extends KeyedProcessor {
     @Override
     public int compare(byte[] a, byte[] b) {
       int byTime = Long.compare(time(a), time(b));
-      return byTime != 0 ? byTime : BY_NUMBER.compare(a, b);
+      return byTime != 0 ? byTime : Header.BY_NUMBER.compare(a, b);
     }
 
     private long time(byte[] packed) {
@@ -85,9 +82,9 @@ final class Deduplicate extends KeyedProcessor {
   /** In which the row that is looked for is the greatest. */
   private static Comparator<byte[]> order(DeduplicateSpec spec, StructType columns) {
     if (!spec.last()) {
-      return BY_NUMBER.reversed();
+      return Header.BY_NUMBER.reversed();
     }
-    return spec.rowtime() ? new ByTime(columns, spec.time()) : BY_NUMBER;
+    return spec.rowtime() ? new ByTime(columns, spec.time()) : Header.BY_NUMBER;
   }
 
   @Override

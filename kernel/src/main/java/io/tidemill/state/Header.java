@@ -1,5 +1,7 @@
 package io.tidemill.state;
 
+import java.util.Comparator;
+
 /**
  * What the eight bytes before a packed row say: its kind, from which of two inputs it comes, and its number, which puts
  * the rows of a key in order. Shuffles keep no order, so rows are numbered before them: by the task they leave and their
@@ -19,6 +21,9 @@ final class Header {
 
   static final int NUMBER_SHIFT = 3;
   private static final int TASK_SHIFT = 40;
+
+  /** Packed rows in the order of their numbers. */
+  static final Comparator<byte[]> BY_NUMBER = Comparator.comparingLong(row -> number(PackedRow.header(row)));
 
   private Header() {}
 

@@ -294,7 +294,7 @@ final class Join extends KeyedProcessor {
       side.sums((row, diff) -> give(side, row, diff));
       return;
     }
-    side.rows.sort(JoinSide.BY_NUMBER);
+    side.rows.sort(Header.BY_NUMBER);
     for (byte[] row : side.rows) {
       int kind = Header.kind(PackedRow.header(row));
       byte[] none = new byte[PackedRow.HEADER];

@@ -34,10 +34,9 @@ final class JoinSide {
 
   private static final Comparator<byte[]> BY_BODY =
       (a, b) -> Arrays.compareUnsigned(a, PackedRow.HEADER, a.length, b, PackedRow.HEADER, b.length);
-  static final Comparator<byte[]> BY_NUMBER =
-      (a, b) -> Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));
   private static final Comparator<Told> BY_PART =
-      ((Comparator<Told>) (a, b) -> Arrays.compareUnsigned(a.part, b.part)).thenComparing(Told::row, BY_NUMBER);
+      ((Comparator<Told>) (a, b) -> Arrays.compareUnsigned(a.part, b.part))
+          .thenComparing(Told::row, Header.BY_NUMBER);
 
   final Bag bag;
   /** Of a row that has a match, and of one that has none: whether the join gives it by itself. */

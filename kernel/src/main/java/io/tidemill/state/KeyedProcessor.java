@@ -2,7 +2,6 @@ package io.tidemill.state;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
 import java.util.function.Consumer;
 import org.apache.spark.sql.Dataset;
@@ -36,8 +35,6 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private static final int STATE_VERSION = 1;
   /** Beside the version: whether the time of the last write comes next. */
   private static final int STAMPED = 0x80;
-  private static final Comparator<byte[]> BY_NUMBER =
-      (a, b) -> Long.compare(Header.number(PackedRow.header(a)), Header.number(PackedRow.header(b)));
 
   private final String name;
   private final boolean updateBefore;
@@ -211,7 +208,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       rows.add(pairs.next()._2());
     }
     if (ordered) {
-      rows.sort(BY_NUMBER);
+      rows.sort(Header.BY_NUMBER);
     }
     return rows.iterator();
   }

@@ -12,13 +12,12 @@ import scala.Tuple2;
 final class LastRows extends ChosenRows {
   /** Heap that an entry takes beyond its bytes. */
   private static final int ENTRY = 120;
-  private static final Comparator<byte[]> BY_NUMBER = Comparator.comparingLong(LastRows::number);
 
   private final Comparator<byte[]> order;
   private Map<Key, Tuple2<byte[], byte[]>> last;
 
   LastRows(Iterator<Tuple2<byte[], byte[]>> rows) {
-    this(rows, BY_NUMBER);
+    this(rows, Header.BY_NUMBER);
   }
 
   /** {@code order}: of packed rows of one key; of equal ones the one that comes later is the last. */
@@ -57,9 +56,5 @@ final class LastRows extends ChosenRows {
     if (Header.adds(header) || Header.isAfterAdded(header)) {
       PackedRow.setHeader(row, PackedRow.header(row) | Header.AFTER_ADDED);
     }
-  }
-
-  private static long number(byte[] row) {
-    return Header.number(PackedRow.header(row));
   }
 }
