@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from streams import Run, Stream
+from streams import Run, Stream, operators
 
 pytestmark = pytest.mark.spark
 
@@ -31,8 +31,7 @@ def deduplicate(frame: Any, last: bool, by_time: bool, update_before: bool = Tru
         "updateBefore": update_before,
     }
     session = frame.sparkSession
-    operators = session._jvm.io.tidemill.state.Operators
-    return DataFrame(operators.deduplicate(frame._jdf, json.dumps(spec)), session)
+    return DataFrame(operators(session).deduplicate(frame._jdf, json.dumps(spec)), session)
 
 
 def model(
