@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,9 @@ Change = tuple[Any, ...]
 START = Callable[[Any], Run]
 
 
-def deduplicate(frame: Any, last: bool, by_time: bool, update_before: bool = True) -> Any:
+def deduplicate(
+    frame: Any, last: bool, by_time: bool, update_before: bool = True, ttl: int | None = None
+) -> Any:
     from pyspark.sql import DataFrame
 
     spec = {
@@ -29,6 +32,7 @@ def deduplicate(frame: Any, last: bool, by_time: bool, update_before: bool = Tru
         "rowtime": by_time,
         "last": last,
         "updateBefore": update_before,
+        "ttl": None if ttl is None else [ttl],
     }
     session = frame.sparkSession
     operators = session._jvm.io.tidemill.state.Operators
@@ -145,3 +149,46 @@ def test_the_first_row_by_rowtime_needs_watermarks(spark: Any) -> None:
     stream = Stream(spark, COLUMNS)
     with pytest.raises(Exception, match="known to a watermark only"):
         deduplicate(stream.frame, last=False, by_time=True)
+
+
+# --- time to live --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("last", "by_time", "kept_alive"),
+    [(False, False, False), (True, True, False), (True, False, True)],
+    ids=["later rows of a first one", "late rows of a latest one", "equal rows of a last one"],
+)
+def test_only_rows_that_are_kept_keep_a_key_alive(
+    spark: Any, run: START, last: bool, by_time: bool, kept_alive: bool
+) -> None:
+    """As in Flink: a row that is passed over writes no state; an equal one is written, and sent again."""
+    stream = Stream(spark, COLUMNS, 1)
+    job = run(deduplicate(stream.frame, last, by_time, ttl=8000))
+
+    def add(key: int, value: str, second: int) -> list[str]:
+        stream.add([{"k": key, "v": value, "at": at(second)}])
+        return [f"{symbol} {v}" for symbol, _, v, _ in job.take()]
+
+    add(0, "warm", 0)  # the first batch takes its time
+    assert add(1, "a", 9) == ["+I a"]
+    time.sleep(5)
+    again = "a" if kept_alive else "b"
+    assert add(1, again, 5) == (["-U a", "+U a"] if kept_alive else [])
+    time.sleep(4)
+    assert add(1, "c", 5) == (["-U a", "+U c"] if kept_alive else ["+I c"])
+
+
+def test_a_first_row_may_be_given_a_time_to_live_later(spark: Any, run: START) -> None:
+    stream = Stream(spark, COLUMNS, 1)
+    job = run(deduplicate(stream.frame, last=False, by_time=False))
+    row = {"k": 1, "v": "a", "at": at(0)}
+    stream.add([row])
+    assert len(job.take()) == 1
+    job.frame = deduplicate(stream.frame, last=False, by_time=False, ttl=2000)
+    job.restart()
+    stream.add([row])
+    assert job.take() == [], "its time begins now"
+    time.sleep(2.5)
+    stream.add([row])
+    assert len(job.take()) == 1

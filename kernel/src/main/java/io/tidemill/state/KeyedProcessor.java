@@ -46,6 +46,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private transient ByteReader reader;
   private transient ByteWriter writer;
   private transient Changes changes;
+  private transient boolean isLeft;
 
   /** {@code ordered}: whether rows are numbered, and handed over by their numbers. */
   KeyedProcessor(String name, boolean updateBefore, boolean ordered) {
@@ -68,6 +69,11 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   /** Whether state is forgotten some time: then equal rows are sent again, to keep state alive that comes after. */
   final boolean expires() {
     return expiry.isOn();
+  }
+
+  /** Told by {@link #process}: these rows write nothing, so that the key's state is as old as it was. */
+  final void leave() {
+    isLeft = true;
   }
 
   /** Whether a value may need pages. */
@@ -137,6 +143,15 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     return (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
   }
 
+  private boolean isWritten(byte[] before) {
+    return before != null && Arrays.equals(before, 0, before.length, writer.buffer(), 0, writer.size());
+  }
+
+  /** A value that was written before state had a time to live gets a stamp in any case. */
+  private boolean mayStay(byte[] before) {
+    return isLeft && before != null && (!expiry.isOn() || (before[0] & STAMPED) != 0);
+  }
+
   private Pages pages() {
     return new Pages() {
       @Override
@@ -169,6 +184,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       forget();
       before = null;
     }
+    isLeft = false;
     writer.reset();
     writer.writeByte(expiry.isOn() ? STATE_VERSION | STAMPED : STATE_VERSION);
     if (expiry.isOn()) {
@@ -178,7 +194,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       if (before != null) {
         state.clear();
       }
-    } else if (before == null || !Arrays.equals(before, 0, before.length, writer.buffer(), 0, writer.size())) {
+    } else if (!mayStay(before) && !isWritten(before)) {
       state.update(writer.toBytes());
     }
     return CollectionConverters.asScala(changes.take().iterator());
