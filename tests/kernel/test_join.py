@@ -387,6 +387,33 @@ def test_delete_of_an_unknown_row_is_counted(spark: Any, run: Callable[[Any], Ru
     assert dict(joined.counts.values()) == {"delete of an unknown row": 2}
 
 
+@pytest.mark.parametrize(
+    ("kind", "unique", "expected"),
+    [
+        ("INNER", None, []),
+        ("INNER", ("c0",), []),
+        ("LEFT", None, [("+I", 1, None, 2, None, None, None)]),
+        ("LEFT", ("c0",), [("+I", 1, None, 1), ("+U", 1, None, 2)]),
+    ],
+)
+def test_null_keys_are_counted(
+    spark: Any,
+    run: Callable[[Any], Run],
+    kind: str,
+    unique: tuple[str, ...] | None,
+    expected: list[Row],
+) -> None:
+    """Each row that is put in, whether the join gives it or leaves it out."""
+    stream = Stream(spark, COLUMNS, partitions=1)
+    joined = join(stream.frame, kind, Sides(unique, None), update_before=unique is None)
+    job = run(joined)
+    change = [l(1, None, 1, 1)] if unique is None else []
+    stream.add([l(1, None, 1), *change, l(1, None, 2, 2), r(3, None, 3), l(4, 4, 4), r(5, 5, 5, 3)])
+    found = [row for row in job.take() if row[1] == 1]
+    assert [row[: len(expected[0])] for row in found] == expected if expected else not found
+    assert dict(joined.counts.values())["NULL in a joined column"] == 3
+
+
 # --- size, replay --------------------------------------------------------------------------------
 
 
