@@ -73,7 +73,7 @@ final class Deduplicate extends KeyedProcessor {
       throw new IllegalArgumentException(spec.name() + ": the first row by rowtime is known to a watermark only");
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
-        rows -> new LastRows(rows, order(spec, columns));
+        rows -> new LastRows(rows, order(spec, columns), (isThere, kind) -> {});
     Dataset<Tuple2<byte[], byte[]>> pairs =
         Packing.number(Packing.pack(input, keys, columns)).mapPartitions(choose, Packing.PAIRS);
     return Packing.unpack(new Deduplicate(spec, columns).expiring(Expiry.after(spec.ttl())).over(pairs), new StructType(), columns);
