@@ -467,6 +467,18 @@ def test_values_live_as_long_as_their_group(spark: Any, run: Callable[[Any], Run
     assert job.take() == [("-U", "a", 9, 9), ("+U", "a", 3, 0)]
 
 
+def test_an_update_of_a_group_that_is_forgotten_is_an_insert(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, SMALL, partitions=1)
+    job = run(group_aggregate(stream.frame, ["k"], [call("SUM", "v", "t", "int")], ttl=2000))
+    stream.add([change("+I", "a", 9)])
+    assert job.take() == [("+I", "a", 9)]
+    time.sleep(2.5)
+    stream.add([change("-U", "a", 9), change("+U", "a", 5)])
+    assert job.take() == [("+I", "a", 5)]
+
+
 def test_zeros_and_nans_are_groups_by_their_bits(spark: Any, run: Callable[[Any], Run]) -> None:
     """As in Flink: 0.0 and -0.0 are two groups, all NaNs are one."""
     stream = Stream(spark, {"k": "DOUBLE", **KIND})
