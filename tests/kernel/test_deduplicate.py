@@ -154,29 +154,40 @@ def test_the_first_row_by_rowtime_needs_watermarks(spark: Any) -> None:
 # --- time to live --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("last", "by_time", "kept_alive"),
-    [(False, False, False), (True, True, False), (True, False, True)],
-    ids=["later rows of a first one", "late rows of a latest one", "equal rows of a last one"],
-)
-def test_only_rows_that_are_kept_keep_a_key_alive(
-    spark: Any, run: START, last: bool, by_time: bool, kept_alive: bool
-) -> None:
+# Which row is kept, the row that comes while it is, and what leaves then and when its own time is over.
+LATER: dict[str, tuple[dict[str, bool], str, list[str], list[str]]] = {
+    "later rows of a first one": ({"last": False, "by_time": False}, "b", [], ["+I c"]),
+    "late rows of a latest one": ({"last": True, "by_time": True}, "b", [], ["+I c"]),
+    "equal rows of a last one": (
+        {"last": True, "by_time": False},
+        "a",
+        ["-U a", "+U a"],
+        ["-U a", "+U c"],
+    ),
+}
+
+
+def test_only_rows_that_are_kept_keep_a_key_alive(spark: Any, run: START) -> None:
     """As in Flink: a row that is passed over writes no state; an equal one is written, and sent again."""
-    stream = Stream(spark, COLUMNS, 1)
-    job = run(deduplicate(stream.frame, last, by_time, ttl=8000))
+    streams = {name: Stream(spark, COLUMNS, 1) for name in LATER}
+    jobs = {
+        name: run(deduplicate(streams[name].frame, **LATER[name][0], ttl=6000)) for name in LATER
+    }
 
-    def add(key: int, value: str, second: int) -> list[str]:
-        stream.add([{"k": key, "v": value, "at": at(second)}])
-        return [f"{symbol} {v}" for symbol, _, v, _ in job.take()]
+    def add(name: str, key: int, value: str, second: int) -> list[str]:
+        streams[name].add([{"k": key, "v": value, "at": at(second)}])
+        return [f"{symbol} {v}" for symbol, _, v, _ in jobs[name].take()]
 
-    add(0, "warm", 0)  # the first batch takes its time
-    assert add(1, "a", 9) == ["+I a"]
-    time.sleep(5)
-    again = "a" if kept_alive else "b"
-    assert add(1, again, 5) == (["-U a", "+U a"] if kept_alive else [])
-    time.sleep(4)
-    assert add(1, "c", 5) == (["-U a", "+U c"] if kept_alive else ["+I c"])
+    for name in LATER:
+        add(name, 0, "warm", 0)  # the first batch takes its time
+    for name in LATER:
+        assert add(name, 1, "a", 9) == ["+I a"]
+    time.sleep(3.5)
+    for name, (_, value, then, _) in LATER.items():
+        assert add(name, 1, value, 5) == then, name
+    time.sleep(3)
+    for name, (_, _, _, at_last) in LATER.items():
+        assert add(name, 1, "c", 5) == at_last, name
 
 
 def test_a_first_row_may_be_given_a_time_to_live_later(spark: Any, run: START) -> None:

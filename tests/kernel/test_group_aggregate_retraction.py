@@ -385,42 +385,38 @@ def test_rows_of_a_group_that_is_not_there_are_counted(
     assert dict(counts.values()) == {"delete of an unknown row": 3}
 
 
-@pytest.mark.parametrize(
-    ("batches", "expected", "unknown"),
-    [
-        (["-U 7, +U 8"], "+I 8 1", 1),
-        (["-D 7, -D 8, +I 3, +I 7"], "+I 10 2", 2),
-        (["+I 3, -D 3, -D 7, +I 4"], "", 0),
-        (["-D 7, +I 3, -D 3"], "", 1),
-        (["+I 3", "-D 7, +I 7"], "", 0),
-        (["+I 3", "-D 3", "-U 3, +U 4"], "+I 4 1", 1),
-    ],
-    ids=[
-        "an update of an unknown row",
-        "unknown rows, then others",
-        "what is taken out later counts against others",
-        "unknown, and the group goes with its last row",
-        "a group that is known keeps no list",
-        "a group that was known",
-    ],
-)
+# Of a group each: the changes of some batches, what the last one gives, and how many rows are unknown.
+BEFORE_THE_GROUP = {
+    "an update of an unknown row": (["", "", "-U 7, +U 8"], "+I 8 1", 1),
+    "unknown rows, then others": (["", "", "-D 7, -D 8, +I 3, +I 7"], "+I 10 2", 2),
+    "what is taken out later counts against others": (["", "", "+I 3, -D 3, -D 7, +I 4"], "", 0),
+    "an unknown row, and one that goes again": (["", "", "-D 7, +I 3, -D 3"], "", 1),
+    "a group that is there": (["", "+I 3", "-D 7, +I 7"], "", 0),
+    "a group that was there": (["+I 3", "-D 3", "-U 3, +U 4"], "+I 4 1", 1),
+}
+
+
 def test_rows_that_are_taken_out_of_a_group_before_it_is_there(
-    spark: Any, run: Callable[[Any], Run], batches: list[str], expected: str, unknown: int
+    spark: Any, run: Callable[[Any], Run]
 ) -> None:
     """As in Flink, also where it makes batches: what comes first for a group and is taken out, is skipped."""
     stream = Stream(spark, SMALL, partitions=1)
     counts = new_counts(spark)
     calls = [call("SUM", "v", "t", "int"), call("COUNT", "v", "n", "bigint")]
     job = run(group_aggregate(stream.frame, ["k"], calls, counts=counts))
-    for batch in batches:
-        rows = [text.split() for text in batch.split(", ")]
-        stream.add([change(kind, key, v) for kind, v in rows for key in "ab"])
-        last = job.take()
-    for key in "ab":
-        assert [" ".join(map(str, (s, *v))) for s, k, *v in last if k == key] == [expected][
-            : bool(expected)
+    for number in range(3):
+        texts = [
+            (key, text.split())
+            for key, (batches, _, _) in BEFORE_THE_GROUP.items()
+            for text in batches[number].split(", ")
+            if text
         ]
-    assert dict(counts.values()).get("delete of an unknown row", 0) == 2 * unknown
+        stream.add([change(kind, key, value) for key, (kind, value) in texts])
+        last = job.take()
+    found = {key: f"{symbol} {t} {n}" for symbol, key, t, n in last}
+    assert found == {key: want for key, (_, want, _) in BEFORE_THE_GROUP.items() if want}
+    unknown = sum(number for _, _, number in BEFORE_THE_GROUP.values())
+    assert dict(counts.values()) == {"delete of an unknown row": unknown}
 
 
 def test_tasks_put_rows_in_one_after_another(spark: Any, run: Callable[[Any], Run]) -> None:

@@ -217,7 +217,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     return bytes;
   }
 
-  /** A delta behind the header of a row; its number puts it in its place where order matters. */
+  /**
+   * A delta behind the header of a row; its number puts it in its place where order matters, its kind tells how it
+   * begins: with a removal and nothing else (-D), with removals of so many bytes before the rest (-U), or without (+I).
+   */
   private byte[] delta(int group) {
     delta.reset();
     delta.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
