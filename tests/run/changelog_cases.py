@@ -128,7 +128,6 @@ class Column:
     name: str
     type: str
     exact: bool = True
-    nullable: bool = True
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ def _taken(columns: Sequence[Column], of: str = "") -> tuple[list[Column], list[
         f"{of}{a.name}" + (f" AS {b.name}" if a.name != b.name else "")
         for a, b in zip(columns, named, strict=True)
     ]
-    return [Column("c", "INT", nullable=False), *named], [f"{of}c", *shown]
+    return [Column("c", "INT"), *named], [f"{of}c", *shown]
 
 
 def join(dice: random.Random, name: str, left: Relation, right: Relation) -> Stage | None:
@@ -262,11 +261,11 @@ def join(dice: random.Random, name: str, left: Relation, right: Relation) -> Sta
     of_left = dice.sample(left.rest, min(len(left.rest), 3))
     of_right = dice.sample(right.rest, min(len(right.rest), 2))
     number = {"INNER": "l.c", "LEFT": "l.c", "RIGHT": "r.c", "FULL": "COALESCE(l.c, r.c)"}[kind]
-    columns = [Column("c", "INT", nullable=False)]
+    columns = [Column("c", "INT")]
     shown = [f"{number} AS c"]
     for side, chosen in (("l", of_left), ("r", of_right)):
         for column in chosen:
-            columns.append(replace(column, name=f"x{len(columns)}", nullable=True))
+            columns.append(replace(column, name=f"x{len(columns)}"))
             shown.append(f"{side}.{column.name} AS {columns[-1].name}")
     text = f"SELECT {', '.join(shown)} FROM {left.name} AS l {kind} JOIN {right.name} AS r ON {condition}"
     return Stage(f"{kind} join", Relation(name, tuple(columns)), *_both(text))
@@ -298,7 +297,6 @@ class Function:
     gives: Callable[[str], str]
     duck: str | None = None
     exact: Callable[[str], bool] = lambda type_: True
-    nullable: bool = True
 
 
 _ANY = tuple(ALL_TYPES)
@@ -336,8 +334,8 @@ _AVERAGE = f"CAST({_ROUNDED} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 
 
 
 FUNCTIONS = (
-    Function("COUNT({})", _ANY, _bigint, nullable=False),
-    Function("COUNT(DISTINCT {})", _ANY, _bigint, nullable=False),
+    Function("COUNT({})", _ANY, _bigint),
+    Function("COUNT(DISTINCT {})", _ANY, _bigint),
     Function("SUM({})", NUMBERS, _summed),
     Function("SUM(DISTINCT {})", ("INT", "BIGINT", "DECIMAL(10, 2)"), _summed),
     Function("MIN({})", _ANY, _same),
@@ -380,7 +378,7 @@ def _calls(
         only = f" FILTER (WHERE {condition})" if condition else ""
         if function is None or column is None:
             text = f"COUNT(*){only} AS {called}"
-            made.append((text, text, Column(called, "BIGINT", nullable=False)))
+            made.append((text, text, Column(called, "BIGINT")))
             continue
         gives = function.gives(column.type)
         flink = f"{function.flink.format(column.name)}{only}"
@@ -393,7 +391,7 @@ def _calls(
             (
                 f"{flink} AS {called}",
                 f"CAST({duck} AS {ALL_TYPES[gives].duck}) AS {called}",
-                Column(called, gives, exact, function.nullable),
+                Column(called, gives, exact),
             )
         )
     return made
@@ -437,7 +435,7 @@ def global_aggregate(
         # Which rows these are is left open, but not how many.
         within = f"(SELECT c FROM {right.name} LIMIT {dice.choice([7, 60])})"
         text = f"COUNT(*) AS {calls[0][2].name}"
-        calls = [(text, text, replace(calls[0][2], type="BIGINT", exact=True, nullable=False))]
+        calls = [(text, text, replace(calls[0][2], type="BIGINT", exact=True))]
     columns += [column for _, _, column in calls]
     together = "CROSS JOIN"
     condition = ""
@@ -481,7 +479,7 @@ def set_operation(dice: random.Random, name: str, left: Relation, right: Relatio
     if not pairs:
         return None
     word = dice.choice(["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"])
-    columns = [Column("c", "INT", nullable=False)]
+    columns = [Column("c", "INT")]
     columns += [Column(f"x{i}", a.type) for i, (a, _) in enumerate(pairs, 1)]
     shown = [
         ", ".join(["c", *(f"{p[side].name} AS x{i}" for i, p in enumerate(pairs, 1))])
@@ -516,7 +514,7 @@ def top_n(dice: random.Random, name: str, of: Relation) -> Stage | None:
         places = {of.exact.index(part) + 1 for part in parts}
         key = ("c", *(columns[i].name for i in sorted(places)), f"x{len(columns)}")
         shown.append(f"rn AS x{len(columns)}")
-        columns.append(Column(f"x{len(columns)}", "BIGINT", nullable=False))
+        columns.append(Column(f"x{len(columns)}", "BIGINT"))
     by = ", ".join(["c", *(p.name for p in parts)])
     rows = f"rn <= {n}" if first == 1 else f"rn BETWEEN {first} AND {n}"
 
@@ -618,9 +616,9 @@ class Chain:
 def draw_source(dice: random.Random, number: int) -> Source:
     kind = dice.choice(["upsert", "upsert", "upsert", "changes", "bag", "append"])
     others = [dice.choice([*TYPES, "INT", "STRING"]) for _ in range(dice.randint(1, 3))]
-    key = Column("k", dice.choice(["INT", "STRING"]), nullable=False)
+    key = Column("k", dice.choice(["INT", "STRING"]))
     columns = (
-        Column("c", "INT", nullable=False),
+        Column("c", "INT"),
         key,
         Column("f", "INT"),
         *(Column(f"v{i}", type_) for i, type_ in enumerate(others)),
