@@ -46,7 +46,7 @@ from tidemill.spark.sink import (
     swallowed_records,
     transactional_id_prefix,
 )
-from tidemill.spark.state import kept_by
+from tidemill.spark.state import kept_by, with_state
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
@@ -151,6 +151,11 @@ class RunningJob:
         said += self.tally.warnings()
         self._said.clear()
         return said
+
+    @property
+    def operators(self) -> list[str]:
+        """The names of those with state, from the sinks down."""
+        return [node.describe().partition("(")[0] for node in with_state(self.job)]
 
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""

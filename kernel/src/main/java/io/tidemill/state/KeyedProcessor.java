@@ -32,6 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * their parts in {@link Pages}.
  */
 abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
+  private static final String STATE = "state";
   private static final int STATE_VERSION = 1;
   /** Beside the version: whether the time of the last write comes next. */
   private static final int STAMPED = 0x80;
@@ -42,6 +43,8 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private Expiry expiry = Expiry.NEVER;
 
   private transient ValueState<byte[]> state;
+  /** Whether there was no state at all when the batch began; a key comes once in a batch. */
+  private transient boolean blank;
   private transient MapState<Long, byte[]> map;
   private transient ByteReader reader;
   private transient ByteWriter writer;
@@ -109,7 +112,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
 
   @Override
   public final void init(OutputMode outputMode, TimeMode timeMode) {
-    state = getHandle().getValueState("state", Encoders.BINARY(), TTLConfig.NONE());
+    state = getHandle().getValueState(STATE, Encoders.BINARY(), TTLConfig.NONE());
     reader = new ByteReader();
     writer = new ByteWriter(256);
     changes = new Changes(updateBefore);
@@ -118,9 +121,13 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
     open(pages());
     // The driver asks for the names of state variables, too: there is no store then.
-    if (expiry.isOn() && getHandle() instanceof StatefulProcessorHandleImpl handle) {
-      expiry.begin(handle);
-      expiry.sweep(handle, "state", this::written, this::forget);
+    if (getHandle() instanceof StatefulProcessorHandleImpl handle) {
+      Store store = new Store(handle);
+      if (expiry.isOn()) {
+        expiry.begin(store);
+        expiry.sweep(store, STATE, this::written, this::forget);
+      }
+      blank = store.isEmpty(STATE);
     }
   }
 
@@ -164,7 +171,8 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   @Override
   public final Iterator<Tuple2<byte[], byte[]>> handleInputRows(
       byte[] key, Iterator<Tuple2<byte[], byte[]>> pairs, TimerValues timers) {
-    byte[] before = state.get();
+    // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
+    byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {
       forget();
       before = null;
