@@ -97,17 +97,17 @@ def binaries(bootstrap: str, topic: str, rows: int) -> None:
 
 def upserts(bootstrap: str, topic: str, rows: int) -> None:
     """Upserts of a million keys in documents of about 100 bytes, one in five a delete: id; region, amount, note."""
-    _produce(bootstrap, topic, _upserts(random.Random(42), rows, 1_000_000))
+    produce(bootstrap, topic, _upserts(random.Random(42), rows, 1_000_000))
 
 
 def left(bootstrap: str, topic: str, rows: int) -> None:
     """Half of the rows: upserts of 500,000 keys, one in ten a delete."""
-    _produce(bootstrap, topic, _upserts(random.Random(1), rows // 2, 500_000, 0.1))
+    produce(bootstrap, topic, _upserts(random.Random(1), rows // 2, 500_000, 0.1))
 
 
 def right(bootstrap: str, topic: str, rows: int) -> None:
     """The other half, of the same keys."""
-    _produce(bootstrap, topic, _upserts(random.Random(2), rows - rows // 2, 500_000, 0.1))
+    produce(bootstrap, topic, _upserts(random.Random(2), rows - rows // 2, 500_000, 0.1))
 
 
 def _upserts(
@@ -132,10 +132,10 @@ def _order(dice: random.Random, i: int) -> bytes:
 
 
 def _fill(bootstrap: str, topic: str, documents: Iterable[bytes]) -> None:
-    _produce(bootstrap, topic, ((i, None, document) for i, document in enumerate(documents)))
+    produce(bootstrap, topic, ((i, None, document) for i, document in enumerate(documents)))
 
 
-def _produce(
+def produce(
     bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None]]
 ) -> None:
     """Records go to the partitions that their numbers say."""

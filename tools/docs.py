@@ -428,6 +428,8 @@ _KERNEL = {
     "TRANSACTION_TOO_LONG": "a transaction of an exactly-once table was open for longer than the broker allows",
     "OLD_CHECKPOINT": "an exactly-once table holds batches that the checkpoint does not know of",
     "CONFLICT": "several rows have one primary key (ON CONFLICT DO ERROR)",
+    "SEVERAL_ROWS": "a subquery that stands for one value has more than one row",
+    "JSON_KEY": "JSON_OBJECTAGG: a key is there twice",
     "ACCESS_DENIED": "the broker refused: authentication or rights",
     "CLIENT_PROPERTY": "the Kafka client does not accept one of 'properties.*'",
 }

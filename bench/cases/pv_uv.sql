@@ -9,5 +9,5 @@ CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, 
   'scan.bounded.mode' = 'latest-offset',
   'format' = 'json'
 );
-CREATE TABLE views (region STRING, pv BIGINT, uv BIGINT) WITH ('connector' = 'blackhole');
-INSERT INTO views SELECT region, COUNT(*), COUNT(DISTINCT user_id) FROM orders GROUP BY region;
+CREATE TABLE visits (region STRING, pv BIGINT, uv BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO visits SELECT region, COUNT(*), COUNT(DISTINCT user_id) FROM orders GROUP BY region;

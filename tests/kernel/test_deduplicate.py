@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,9 @@ Change = tuple[Any, ...]
 START = Callable[[Any], Run]
 
 
-def deduplicate(frame: Any, last: bool, by_time: bool, update_before: bool = True) -> Any:
+def deduplicate(
+    frame: Any, last: bool, by_time: bool, update_before: bool = True, ttl: int | None = None
+) -> Any:
     from pyspark.sql import DataFrame
 
     spec = {
@@ -29,6 +32,7 @@ def deduplicate(frame: Any, last: bool, by_time: bool, update_before: bool = Tru
         "rowtime": by_time,
         "last": last,
         "updateBefore": update_before,
+        "ttl": None if ttl is None else [ttl],
     }
     session = frame.sparkSession
     return DataFrame(operators(session).deduplicate(frame._jdf, json.dumps(spec)), session)
@@ -144,3 +148,57 @@ def test_the_first_row_by_rowtime_needs_watermarks(spark: Any) -> None:
     stream = Stream(spark, COLUMNS)
     with pytest.raises(Exception, match="known to a watermark only"):
         deduplicate(stream.frame, last=False, by_time=True)
+
+
+# --- time to live --------------------------------------------------------------------------------
+
+
+# Which row is kept, the row that comes while it is, and what leaves then and when its own time is over.
+LATER: dict[str, tuple[dict[str, bool], str, list[str], list[str]]] = {
+    "later rows of a first one": ({"last": False, "by_time": False}, "b", [], ["+I c"]),
+    "late rows of a latest one": ({"last": True, "by_time": True}, "b", [], ["+I c"]),
+    "equal rows of a last one": (
+        {"last": True, "by_time": False},
+        "a",
+        ["-U a", "+U a"],
+        ["-U a", "+U c"],
+    ),
+}
+
+
+def test_only_rows_that_are_kept_keep_a_key_alive(spark: Any, run: START) -> None:
+    """As in Flink: a row that is passed over writes no state; an equal one is written, and sent again."""
+    streams = {name: Stream(spark, COLUMNS, 1) for name in LATER}
+    jobs = {
+        name: run(deduplicate(streams[name].frame, **LATER[name][0], ttl=6000)) for name in LATER
+    }
+
+    def add(name: str, key: int, value: str, second: int) -> list[str]:
+        streams[name].add([{"k": key, "v": value, "at": at(second)}])
+        return [f"{symbol} {v}" for symbol, _, v, _ in jobs[name].take()]
+
+    for name in LATER:
+        add(name, 0, "warm", 0)  # the first batch takes its time
+    for name in LATER:
+        assert add(name, 1, "a", 9) == ["+I a"]
+    time.sleep(3.5)
+    for name, (_, value, then, _) in LATER.items():
+        assert add(name, 1, value, 5) == then, name
+    time.sleep(3)
+    for name, (_, _, _, at_last) in LATER.items():
+        assert add(name, 1, "c", 5) == at_last, name
+
+
+def test_a_first_row_may_be_given_a_time_to_live_later(spark: Any, run: START) -> None:
+    stream = Stream(spark, COLUMNS, 1)
+    job = run(deduplicate(stream.frame, last=False, by_time=False))
+    row = {"k": 1, "v": "a", "at": at(0)}
+    stream.add([row])
+    assert len(job.take()) == 1
+    job.frame = deduplicate(stream.frame, last=False, by_time=False, ttl=2000)
+    job.restart()
+    stream.add([row])
+    assert job.take() == [], "its time begins now"
+    time.sleep(2.5)
+    stream.add([row])
+    assert len(job.take()) == 1

@@ -376,15 +376,46 @@ def test_rows_of_a_group_that_is_not_there_are_counted(
     assert dict(counts.values()) == {"delete of an unknown row": 3}
 
 
-def test_row_may_be_taken_out_before_it_is_put_in(spark: Any, run: Callable[[Any], Run]) -> None:
-    """Within a batch, when the two come from different tasks."""
+# Of a group each: the changes of some batches, what the last one gives, and how many rows are unknown.
+BEFORE_THE_GROUP = {
+    "an update of an unknown row": (["", "", "-U 7, +U 8"], "+I 8 1", 1),
+    "unknown rows, then others": (["", "", "-D 7, -D 8, +I 3, +I 7"], "+I 10 2", 2),
+    "what is taken out later counts against others": (["", "", "+I 3, -D 3, -D 7, +I 4"], "", 0),
+    "an unknown row, and one that goes again": (["", "", "-D 7, +I 3, -D 3"], "", 1),
+    "a group that is there": (["", "+I 3", "-D 7, +I 7"], "", 0),
+    "a group that was there": (["+I 3", "-D 3", "-U 3, +U 4"], "+I 4 1", 1),
+}
+
+
+def test_rows_that_are_taken_out_of_a_group_before_it_is_there(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    """As in Flink, also where it makes batches: what comes first for a group and is taken out, is skipped."""
     stream = Stream(spark, SMALL, partitions=1)
     counts = new_counts(spark)
     calls = [call("SUM", "v", "t", "int"), call("COUNT", "v", "n", "bigint")]
     job = run(group_aggregate(stream.frame, ["k"], calls, counts=counts))
-    stream.add([change("-D", "a", 7), change("+I", "a", 3), change("+I", "a", 7)])
-    assert job.take() == [("+I", "a", 3, 1)]
-    assert "delete of an unknown row" not in dict(counts.values())
+    for number in range(3):
+        texts = [
+            (key, text.split())
+            for key, (batches, _, _) in BEFORE_THE_GROUP.items()
+            for text in batches[number].split(", ")
+            if text
+        ]
+        stream.add([change(kind, key, value) for key, (kind, value) in texts])
+        last = job.take()
+    found = {key: f"{symbol} {t} {n}" for symbol, key, t, n in last}
+    assert found == {key: want for key, (_, want, _) in BEFORE_THE_GROUP.items() if want}
+    unknown = sum(number for _, _, number in BEFORE_THE_GROUP.values())
+    assert dict(counts.values()) == {"delete of an unknown row": unknown}
+
+
+def test_tasks_put_rows_in_one_after_another(spark: Any, run: Callable[[Any], Run]) -> None:
+    """Rows of a batch that come from different tasks: what one has put in, another may take out."""
+    stream = Stream(spark, SMALL, partitions=2)
+    job = run(group_aggregate(stream.frame, ["k"], [call("SUM", "v", "t", "int")]))
+    stream.add([change("+I", "a", 1), change("-D", "a", 1)])
+    assert job.take() == []
 
 
 def test_value_that_was_never_there_is_counted_and_forgotten(
@@ -421,6 +452,18 @@ def test_values_live_as_long_as_their_group(spark: Any, run: Callable[[Any], Run
         assert job.take() == [("-U", "a", 9, 9), ("+U", "a", 9, 9)]
     stream.add([change("-D", "a", 9)])
     assert job.take() == [("-U", "a", 9, 9), ("+U", "a", 3, 0)]
+
+
+def test_an_update_of_a_group_that_is_forgotten_is_an_insert(
+    spark: Any, run: Callable[[Any], Run]
+) -> None:
+    stream = Stream(spark, SMALL, partitions=1)
+    job = run(group_aggregate(stream.frame, ["k"], [call("SUM", "v", "t", "int")], ttl=2000))
+    stream.add([change("+I", "a", 9)])
+    assert job.take() == [("+I", "a", 9)]
+    time.sleep(2.5)
+    stream.add([change("-U", "a", 9), change("+U", "a", 5)])
+    assert job.take() == [("+I", "a", 5)]
 
 
 def test_zeros_and_nans_are_groups_by_their_bits(spark: Any, run: Callable[[Any], Run]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streams import Run, Stream, new_counts, operators
+from streams import SYMBOLS, Run, Stream, new_counts, operators
 
 pytestmark = pytest.mark.spark
 
@@ -384,6 +384,50 @@ def test_delete_of_an_unknown_row_is_counted(spark: Any, run: Callable[[Any], Ru
     stream.add([l(1, 1, 1, 3), l(1, 1, 2, 3), l(1, 1, 2), r(1, 1, 1, 3), r(1, 2, 1), r(1, 2, 1, 3)])
     assert job.take() == []
     assert dict(joined.counts.values()) == {"delete of an unknown row": 2}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "unknown"), [("-D +U", 1), ("+U -D -D", 1), ("-D -D", 2), ("+U -D +U -D", 0)]
+)
+def test_deletes_of_unknown_rows_are_counted_wherever_they_stand_in_a_batch(
+    spark: Any, run: Callable[[Any], Run], kinds: str, unknown: int
+) -> None:
+    """Where rows have a key. Without one there is no order: only what is left of a row's comings and goings counts."""
+    stream = Stream(spark, COLUMNS, partitions=1)
+    joined = join(stream.frame, "INNER", Sides(("c0",), None))
+    job = run(joined)
+    numbers = [SYMBOLS.index(kind) for kind in kinds.split()]
+    stream.add([l(1, 1, 1, kind) for kind in numbers])
+    job.take()
+    counted = dict(joined.counts.values()).get("delete of an unknown row", 0)
+    assert counted == unknown
+
+
+@pytest.mark.parametrize(
+    ("kind", "unique", "expected"),
+    [
+        ("INNER", None, []),
+        ("INNER", ("c0",), []),
+        ("LEFT", None, [("+I", 1, None, 2, None, None, None)]),
+        ("LEFT", ("c0",), [("+I", 1, None, 1), ("+U", 1, None, 2)]),
+    ],
+)
+def test_null_keys_are_counted(
+    spark: Any,
+    run: Callable[[Any], Run],
+    kind: str,
+    unique: tuple[str, ...] | None,
+    expected: list[Row],
+) -> None:
+    """Each row that is put in, whether the join gives it or leaves it out."""
+    stream = Stream(spark, COLUMNS, partitions=1)
+    joined = join(stream.frame, kind, Sides(unique, None), update_before=unique is None)
+    job = run(joined)
+    change = [l(1, None, 1, 1)] if unique is None else []
+    stream.add([l(1, None, 1), *change, l(1, None, 2, 2), r(3, None, 3), l(4, 4, 4), r(5, 5, 5, 3)])
+    found = [row for row in job.take() if row[1] == 1]
+    assert [row[: len(expected[0])] for row in found] == expected if expected else not found
+    assert dict(joined.counts.values())["NULL in a joined column"] == 3
 
 
 # --- size, replay --------------------------------------------------------------------------------

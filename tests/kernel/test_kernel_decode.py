@@ -71,14 +71,24 @@ WIDE_AVRO = (*AVRO_FIELDS, t.Field("tiny", t.TinyIntType()), SHORT[0])
 class Kernel:
     """A decoder of the kernel; `read` gives the rows of a document, or None where it is not sure.
 
-    `as_key`: of the side that a record's key is read with, beside a value of which nothing is wanted.
+    `as_key`: of the side that a record's key is read with, beside a value of which nothing is wanted. `keys`: the
+    primary key's columns.
     """
 
-    def __init__(self, spark: Any, side: Side, kinds: bool, as_key: bool = False) -> None:
+    def __init__(
+        self,
+        spark: Any,
+        side: Side,
+        kinds: bool,
+        as_key: bool = False,
+        keys: tuple[int, ...] = (),
+    ) -> None:
         jvm = spark._jvm
         order = tuple(range(len(side.wanted)))
         value, key = (Side("json", {}, (), (), ""), side) if as_key else (side, None)
-        decode = Decode("t", "t", value, key, (), order, kinds, None, lambda name, number: None)
+        decode = Decode(
+            "t", "t", value, key, (), order, kinds, None, lambda name, number: None, keys=keys
+        )
         way = straight_way(decode, "", lambda: "")
         assert way is not None
         decode_package = jvm.io.tidemill.decode
@@ -492,6 +502,32 @@ def test_the_kernel_is_sure_of_plain_documents(spark: Any, name: str) -> None:
     side = Side(format_name, options, fields, wanted, "")
     kernel = Kernel(spark, side, format_name.endswith("-json"))
     assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
+
+
+KEYS: dict[str, tuple[t.SqlType, tuple[str, ...]]] = {
+    "INT": (t.INT, ("1", "2", "null")),
+    "BOOLEAN": (t.BOOLEAN, ("true", "false", "null")),
+    "STRING": (t.STRING, ('"a"', '"b"', '"ab"', '""', "null")),
+    "DECIMAL(10, 2)": (t.DecimalType(precision=10, scale=2), ("1.00", "1.01")),
+    "DECIMAL(30, 2)": (t.DecimalType(precision=30, scale=2), ("1.00", "1.01")),
+    "ROW": (t.RowType(fields=(t.Field("a", t.STRING),)), ('{"a": "x"}', '{"a": "y"}')),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_an_update_that_changes_the_key_is_for_python(spark: Any, name: str) -> None:
+    """Which counts it. One of another column is not, nor is an insert or a delete."""
+    type_, values = KEYS[name]
+    fields = (t.Field("v", t.STRING), t.Field("k", type_))
+    kernel = Kernel(spark, Side("debezium-json", {}, fields, ("v", "k"), ""), True, keys=(1,))
+
+    def read(old: str, now: str, word: str = "u") -> bool:
+        sides = f'"before": {{"v": "x", "k": {old}}}, "after": {{"v": "longer", "k": {now}}}'
+        return kernel.read(f'{{{sides}, "op": "{word}"}}'.encode()) is not None
+
+    sure = {(old, now) for old in values for now in values if read(old, now)}
+    assert sure == {(value, value) for value in values}
+    assert read(values[0], values[1], "c") and read(values[0], values[1], "d")
 
 
 @pytest.mark.parametrize("delimiter", ["\0", "\r", "\n"])

@@ -20,7 +20,11 @@ Table = dict[int, tuple[Any, ...]]
 
 
 def normalize(
-    frame: Any, update_before: bool = True, ordered: bool = True, ttl: int | None = None
+    frame: Any,
+    update_before: bool = True,
+    ordered: bool = True,
+    ttl: int | None = None,
+    filtered: bool = False,
 ) -> tuple[Any, Any]:
     from pyspark.sql import DataFrame
 
@@ -31,6 +35,7 @@ def normalize(
         "columns": list(COLUMNS),
         "origin": "_origin" if ordered else None,
         "order": "_order" if ordered else None,
+        "filtered": filtered,
         "updateBefore": update_before,
         "ttl": None if ttl is None else [ttl],
     }
@@ -155,6 +160,36 @@ def test_random_upserts_give_the_table_in_every_batch(
         assert by_key(job.take()) == by_key(expected)
     assert dict(counts.values()).get("delete of an unknown row", 0) >= unknown > 0
     assert "key in several partitions" not in dict(counts.values())
+
+
+@pytest.mark.parametrize(
+    ("batches", "unknown", "known", "filtered"),
+    [
+        (["-D"], 1, 0, False),
+        (["-D -D +U -D -D"], 3, 0, False),
+        (["+I -D +I"], 0, 0, False),
+        (["+I +I +U"], 0, 1, False),
+        (["+I", "+I +U -D +I"], 0, 1, False),
+        (["+I", "+U -D +I +I"], 0, 1, False),
+        (["+I", "-D", "-D +I"], 1, 0, False),
+        (["-D +I +I -U -D", "-D"], 0, 1, True),
+    ],
+)
+def test_what_should_not_come_is_counted_wherever_it_stands_in_a_batch(
+    spark: Any, run: START, batches: list[str], unknown: int, known: int, filtered: bool
+) -> None:
+    """Of a table that is filtered nobody knows which rows it has."""
+    stream = Stream(spark, COLUMNS | HIDDEN, 1)
+    frame, counts = normalize(stream.frame, filtered=filtered)
+    job = run(frame)
+    offset = 0
+    for batch in batches:
+        kinds = batch.split()
+        stream.add([upsert(1, "x", offset + i, kind=kind) for i, kind in enumerate(kinds)])
+        offset += len(kinds)
+        job.take()
+    expected = {"delete of an unknown row": unknown, "insert of a known row": known}
+    assert dict(counts.values()) == {name: n for name, n in expected.items() if n}
 
 
 def test_a_key_in_several_partitions_is_counted_and_the_later_record_wins(

@@ -1,12 +1,17 @@
 """Random chains of stateful operators, random changes that go through them, and what DuckDB says should come out.
 
 In: a number. Out: a `Chain`, the same for the same number: a few tables of changes with random columns, four or more
-operators upon each other, and for many small datasets at once the records of every batch. The datasets are independent:
-each has a number in the column `c`, which is part of every key, every group and every join, so that one job runs them
-all. A stage's SQL is written twice, for Flink's dialect and for DuckDB's, where they differ.
+operators upon each other, and for many small datasets at once the records of every batch. Each dataset has a number in
+the column `c`, which is part of every key, every group and every join, so that one job runs them all and they are
+independent of each other; only a global aggregate and a LIMIT are over all of them. A stage's SQL is written twice, for
+Flink's dialect and for DuckDB's, where they differ.
 
-Law: nothing is left to the order of arrival. A Top-N is ordered by all its columns, sums are exact, and columns that
-are not (`exact` is false: averages and deviations of DOUBLE) are only carried along.
+A chain is drawn again until its operators fit together, it has the operator that its number asks for, and its tables
+are neither large nor empty. Whether a retraction gets through it is not asked: that is counted by `deep_datasets`.
+
+Law: nothing is left to the order of arrival. A Top-N is ordered by all its columns, the rows of a LIMIT without an
+order are only counted, sums are exact, and columns that are not (`exact` is false: averages and deviations of DOUBLE)
+are only carried along.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,12 +85,15 @@ TYPES = {
         ),
     )
 }
-# Sums of decimals; no column of a source has it.
-WIDE = Type(
-    "DECIMAL(38, 2)", "DECIMAL(38, 2)", pa.decimal128(38, 2), (), "CAST(-99 AS DECIMAL(38, 2))"
-)
-ALL_TYPES = {**TYPES, WIDE.sql: WIDE}
-NUMBERS = ("INT", "BIGINT", "DECIMAL(10, 2)", "DECIMAL(38, 2)", "DOUBLE")
+# No column of a source is as wide as sums and averages of decimals.
+SUM, AVERAGE = "DECIMAL(38, 2)", "DECIMAL(38, 6)"
+WIDE = {
+    name: Type(name, name, pa.decimal128(38, scale), (), f"CAST(-99 AS {name})")
+    for name, scale in ((SUM, 2), (AVERAGE, 6))
+}
+ALL_TYPES = {**TYPES, **WIDE}
+DECIMALS = ("DECIMAL(10, 2)", *WIDE)
+NUMBERS = ("INT", "BIGINT", *DECIMALS, "DOUBLE")
 
 
 def on_the_wire(value: Any) -> Any:
@@ -119,7 +128,6 @@ class Column:
     name: str
     type: str
     exact: bool = True
-    nullable: bool = True
 
 
 @dataclass(frozen=True)
@@ -214,14 +222,29 @@ def _both(text: str) -> tuple[str, str]:
     return text, text
 
 
-def join(dice: random.Random, name: str, left: Relation, right: Relation) -> Stage | None:
+def _pairs(left: Relation, right: Relation) -> list[tuple[Column, Column]]:
+    """Columns of both sides that can be compared."""
     pairs = [
         (a, b)
         for a in left.exact
         for b in right.exact
         if a.type == b.type or {a.type, b.type} == {"INT", "BIGINT"}
     ]
-    pairs = [p for p in pairs if p[0].type not in ("BOOLEAN",)] or pairs
+    return [p for p in pairs if p[0].type not in ("BOOLEAN",)] or pairs
+
+
+def _taken(columns: Sequence[Column], of: str = "") -> tuple[list[Column], list[str]]:
+    """The number of the dataset and some columns under new names, and how a SELECT shows them."""
+    named = [replace(column, name=f"x{i}") for i, column in enumerate(columns, 1)]
+    shown = [
+        f"{of}{a.name}" + (f" AS {b.name}" if a.name != b.name else "")
+        for a, b in zip(columns, named, strict=True)
+    ]
+    return [Column("c", "INT"), *named], [f"{of}c", *shown]
+
+
+def join(dice: random.Random, name: str, left: Relation, right: Relation) -> Stage | None:
+    pairs = _pairs(left, right)
     if not pairs:
         return None
     a, b = dice.choice(pairs)
@@ -238,14 +261,31 @@ def join(dice: random.Random, name: str, left: Relation, right: Relation) -> Sta
     of_left = dice.sample(left.rest, min(len(left.rest), 3))
     of_right = dice.sample(right.rest, min(len(right.rest), 2))
     number = {"INNER": "l.c", "LEFT": "l.c", "RIGHT": "r.c", "FULL": "COALESCE(l.c, r.c)"}[kind]
-    columns = [Column("c", "INT", nullable=False)]
+    columns = [Column("c", "INT")]
     shown = [f"{number} AS c"]
     for side, chosen in (("l", of_left), ("r", of_right)):
         for column in chosen:
-            columns.append(replace(column, name=f"x{len(columns)}", nullable=True))
+            columns.append(replace(column, name=f"x{len(columns)}"))
             shown.append(f"{side}.{column.name} AS {columns[-1].name}")
     text = f"SELECT {', '.join(shown)} FROM {left.name} AS l {kind} JOIN {right.name} AS r ON {condition}"
     return Stage(f"{kind} join", Relation(name, tuple(columns)), *_both(text))
+
+
+def membership(
+    dice: random.Random, name: str, left: Relation, right: Relation, word: str
+) -> Stage | None:
+    """IN or NOT IN, where a NULL on either side decides."""
+    pairs = _pairs(left, right)
+    if not pairs:
+        return None
+    a, b = dice.choice(pairs)
+    within = f"SELECT r.{b.name} FROM {right.name} AS r WHERE r.c = l.c"
+    if dice.random() < 0.5:
+        on = dice.choice(right.exact)
+        # Without its NULLs the other side lets more rows of NOT IN through.
+        within += f" AND r.{on.name} IS NOT NULL"
+    text = f"SELECT * FROM {left.name} AS l WHERE l.{a.name} {word} ({within})"
+    return Stage(word, replace(left, name=name), *_both(text))
 
 
 @dataclass(frozen=True)
@@ -257,11 +297,10 @@ class Function:
     gives: Callable[[str], str]
     duck: str | None = None
     exact: Callable[[str], bool] = lambda type_: True
-    nullable: bool = True
 
 
 _ANY = tuple(ALL_TYPES)
-_SUMS = {"DECIMAL(10, 2)": "DECIMAL(38, 2)"}
+_SUMS = {"DECIMAL(10, 2)": SUM}
 
 
 def _summed(type_: str) -> str:
@@ -284,9 +323,19 @@ def _never(type_: str) -> bool:
     return False
 
 
+def _average(type_: str) -> str:
+    return AVERAGE
+
+
+# DuckDB's own average of decimals is a DOUBLE: so the sum's digits are divided, and half is rounded away from zero.
+_DIGITS = f"CAST(REPLACE(CAST(CAST(SUM({{0}}) AS {AVERAGE}) AS VARCHAR), '.', '') AS HUGEINT)"
+_ROUNDED = f"SIGN({_DIGITS}) * ((ABS({_DIGITS}) * 2 + COUNT({{0}})) // (2 * COUNT({{0}})))"
+_AVERAGE = f"CAST({_ROUNDED} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(7, 6))"
+
+
 FUNCTIONS = (
-    Function("COUNT({})", _ANY, _bigint, nullable=False),
-    Function("COUNT(DISTINCT {})", _ANY, _bigint, nullable=False),
+    Function("COUNT({})", _ANY, _bigint),
+    Function("COUNT(DISTINCT {})", _ANY, _bigint),
     Function("SUM({})", NUMBERS, _summed),
     Function("SUM(DISTINCT {})", ("INT", "BIGINT", "DECIMAL(10, 2)"), _summed),
     Function("MIN({})", _ANY, _same),
@@ -294,6 +343,7 @@ FUNCTIONS = (
     Function(
         "AVG({})", ("INT",), _same, duck="TRUNC(CAST(SUM({0}) AS DOUBLE) / NULLIF(COUNT({0}), 0))"
     ),
+    Function("AVG({})", DECIMALS, _average, duck=_AVERAGE),
     Function("AVG({})", ("DOUBLE",), _double, exact=_never),
     Function("STDDEV_POP({})", ("DOUBLE",), _double, exact=_never),
     Function("VAR_POP({})", ("DOUBLE",), _double, exact=_never),
@@ -301,42 +351,61 @@ FUNCTIONS = (
 )
 
 
-def aggregate(dice: random.Random, name: str, of: Relation) -> Stage | None:
-    if not of.exact:
-        return None
-    groups = dice.sample(of.exact, min(len(of.exact), dice.choice([0, 1, 1, 1, 2])))
-    columns = [Column("c", "INT", nullable=False)]
-    head = ["c"]
-    for group in groups:
-        columns.append(replace(group, name=f"x{len(columns)}"))
-        head.append(f"{group.name} AS {columns[-1].name}")
-    flink, duck = [*head], [*head]
-    calls = [("COUNT(*)", None)]
-    for column in dice.choices(of.rest, k=3):
+def _calls(
+    dice: random.Random, of: Relation, number: int, begin: int, wished: Sequence[Column] = ()
+) -> list[tuple[str, str, Column]]:
+    """Some aggregates of a relation's columns: Flink's words, DuckDB's, and the column that each gives. Of one of the
+    wished columns there is an average."""
+    calls: list[tuple[Function | None, Column | None]] = [(None, None)]
+    for column in dice.choices(of.rest, k=number):
         fitting = [f for f in FUNCTIONS if column.type in f.types]
         if not column.exact:
             fitting = [f for f in fitting if f.flink in ("MIN({})", "MAX({})", "COUNT({})")]
         calls.append((dice.choice(fitting), column))
-    for function, column in dice.sample(calls, 3):
-        called = f"x{len(columns)}"
-        only = ""
+    calls = dice.sample(calls, number)
+    if wished:
+        column = dice.choice(wished)
+        average = next(f for f in FUNCTIONS if f.flink == "AVG({})" and column.type in f.types)
+        calls[0] = (average, column)
+    made = []
+    for function, column in calls:
+        called = f"x{begin + len(made)}"
+        condition = None
         if dice.random() < 0.25:
             on = dice.choice(of.exact)
             test = "IS NOT NULL" if dice.random() < 0.5 or on.type != "INT" else "> 0"
-            only = f" FILTER (WHERE {on.name} {test})"
-        if column is None:
-            flink.append(f"COUNT(*){only} AS {called}")
-            duck.append(f"COUNT(*){only} AS {called}")
-            columns.append(Column(called, "BIGINT", nullable=False))
+            condition = f"{on.name} {test}"
+        only = f" FILTER (WHERE {condition})" if condition else ""
+        if function is None or column is None:
+            text = f"COUNT(*){only} AS {called}"
+            made.append((text, text, Column(called, "BIGINT")))
             continue
-        if only and function.duck:
-            only = ""
         gives = function.gives(column.type)
-        flink.append(f"{function.flink.format(column.name)}{only} AS {called}")
-        written = (function.duck or function.flink).format(column.name)
-        duck.append(f"CAST({written}{only} AS {ALL_TYPES[gives].duck}) AS {called}")
+        flink = f"{function.flink.format(column.name)}{only}"
+        duck = flink
+        if function.duck:
+            what = f"CASE WHEN {condition} THEN {column.name} END" if condition else column.name
+            duck = function.duck.format(what)
         exact = column.exact and function.exact(column.type)
-        columns.append(Column(called, gives, exact, function.nullable))
+        made.append(
+            (
+                f"{flink} AS {called}",
+                f"CAST({duck} AS {ALL_TYPES[gives].duck}) AS {called}",
+                Column(called, gives, exact),
+            )
+        )
+    return made
+
+
+def aggregate(dice: random.Random, name: str, of: Relation, averages: bool = False) -> Stage | None:
+    """A group aggregate; one that `averages` has an average of a DECIMAL."""
+    decimals = [c for c in of.exact if c.type in DECIMALS] if averages else []
+    if not of.exact or (averages and not decimals):
+        return None
+    groups = dice.sample(of.exact, min(len(of.exact), dice.choice([0, 1, 1, 1, 2])))
+    columns, head = _taken(groups)
+    calls = _calls(dice, of, 3, len(columns), decimals)
+    columns += [column for _, _, column in calls]
     keys = ", ".join(["c", *(g.name for g in groups)])
     key: tuple[str, ...] | None = tuple(column.name for column in columns[: len(groups) + 1])
     by = f" GROUP BY {keys}"
@@ -348,8 +417,44 @@ def aggregate(dice: random.Random, name: str, of: Relation) -> Stage | None:
     return Stage(
         "aggregate",
         Relation(name, tuple(columns), key),
-        f"SELECT {', '.join(flink)} FROM {of.name}{by}",
-        f"SELECT {', '.join(duck)} FROM {of.name}{by}",
+        f"SELECT {', '.join([*head, *(flink for flink, _, _ in calls)])} FROM {of.name}{by}",
+        f"SELECT {', '.join([*head, *(duck for _, duck, _ in calls)])} FROM {of.name}{by}",
+    )
+
+
+def global_aggregate(
+    dice: random.Random, name: str, left: Relation, right: Relation
+) -> Stage | None:
+    """Rows of one side, each with what is known of all rows of the other, or only those that compare with it so."""
+    if not right.exact:
+        return None
+    columns, head = _taken(dice.sample(left.rest, min(len(left.rest), 3)), "l.")
+    calls = _calls(dice, right, 2, len(columns))
+    within = right.name
+    if dice.random() < 0.25:
+        # Which rows these are is left open, but not how many.
+        within = f"(SELECT c FROM {right.name} LIMIT {dice.choice([7, 60])})"
+        text = f"COUNT(*) AS {calls[0][2].name}"
+        calls = [(text, text, replace(calls[0][2], type="BIGINT", exact=True))]
+    columns += [column for _, _, column in calls]
+    together = "CROSS JOIN"
+    condition = ""
+    pairs = _pairs(left, Relation("g", (columns[0], *(column for _, _, column in calls))))
+    if pairs and dice.random() < 0.5:
+        together = dice.choice(["INNER JOIN", "LEFT JOIN"])
+        a, b = dice.choice(pairs)
+        condition = f" ON l.{a.name} {dice.choice(['<', '<=', '<>', '>='])} g.{b.name}"
+    shown = ", ".join([*head, *(f"g.{column.name}" for _, _, column in calls)])
+
+    def text_of(words: Iterable[str]) -> str:
+        of_all = f"(SELECT {', '.join(words)} FROM {within}) AS g"
+        return f"SELECT {shown} FROM {left.name} AS l {together} {of_all}{condition}"
+
+    return Stage(
+        "global aggregate",
+        Relation(name, tuple(columns)),
+        text_of(flink for flink, _, _ in calls),
+        text_of(duck for _, duck, _ in calls),
     )
 
 
@@ -357,10 +462,10 @@ def distinct(dice: random.Random, name: str, of: Relation) -> Stage | None:
     if not of.exact:
         return None
     chosen = dice.sample(of.exact, min(len(of.exact), dice.choice([1, 2, 3])))
-    columns = (of.columns[0], *chosen)
-    text = f"SELECT DISTINCT {', '.join(c.name for c in columns)} FROM {of.name}"
+    columns, shown = _taken(chosen)
+    text = f"SELECT DISTINCT {', '.join(shown)} FROM {of.name}"
     key = tuple(c.name for c in columns)
-    return Stage("DISTINCT", Relation(name, columns, key), *_both(text))
+    return Stage("DISTINCT", Relation(name, tuple(columns), key), *_both(text))
 
 
 def set_operation(dice: random.Random, name: str, left: Relation, right: Relation) -> Stage | None:
@@ -374,7 +479,7 @@ def set_operation(dice: random.Random, name: str, left: Relation, right: Relatio
     if not pairs:
         return None
     word = dice.choice(["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"])
-    columns = [Column("c", "INT", nullable=False)]
+    columns = [Column("c", "INT")]
     columns += [Column(f"x{i}", a.type) for i, (a, _) in enumerate(pairs, 1)]
     shown = [
         ", ".join(["c", *(f"{p[side].name} AS x{i}" for i, p in enumerate(pairs, 1))])
@@ -384,27 +489,33 @@ def set_operation(dice: random.Random, name: str, left: Relation, right: Relatio
     return Stage(word, Relation(name, tuple(columns)), *_both(text))
 
 
+def _orders(dice: random.Random, columns: Sequence[Column]) -> tuple[str, str]:
+    """An order by all columns, in Flink's words and in DuckDB's: NULL is less than everything in Flink."""
+    ordered = [(c.name, dice.choice(["ASC", "DESC"])) for c in dice.sample(columns, len(columns))]
+    flink = ", ".join(f"{name} {direction}" for name, direction in ordered)
+    duck = ", ".join(
+        f"{name} {direction} NULLS {'FIRST' if direction == 'ASC' else 'LAST'}"
+        for name, direction in ordered
+    )
+    return flink, duck
+
+
 def top_n(dice: random.Random, name: str, of: Relation) -> Stage | None:
     if not of.exact:
         return None
     parts = dice.sample(of.exact, dice.choice([0, 0, 1]))
-    ordered = dice.sample(of.exact, len(of.exact))
-    directions = [dice.choice(["ASC", "DESC"]) for _ in ordered]
-    flink = ", ".join(f"{c.name} {d}" for c, d in zip(ordered, directions, strict=True))
-    # NULL is less than everything in Flink.
-    duck = ", ".join(
-        f"{c.name} {d} NULLS {'FIRST' if d == 'ASC' else 'LAST'}"
-        for c, d in zip(ordered, directions, strict=True)
-    )
+    flink, duck = _orders(dice, of.exact)
     n = dice.choice([1, 2, 2, 3, 5])
     first = dice.choice([1, 1, 1, 2]) if n > 1 else 1
-    columns = list(of.columns)
-    ranked = dice.random() < 0.4
-    if ranked:
-        columns.append(Column(f"x{len(columns)}", "BIGINT", nullable=False))
-    shown = [*(c.name for c in of.columns), *([f"rn AS {columns[-1].name}"] if ranked else [])]
+    # Rows that are equal but for what is not exact would be in no order.
+    columns, shown = _taken(of.exact)
+    key = None
+    if dice.random() < 0.4:
+        places = {of.exact.index(part) + 1 for part in parts}
+        key = ("c", *(columns[i].name for i in sorted(places)), f"x{len(columns)}")
+        shown.append(f"rn AS x{len(columns)}")
+        columns.append(Column(f"x{len(columns)}", "BIGINT"))
     by = ", ".join(["c", *(p.name for p in parts)])
-    key = (*("c", *(p.name for p in parts)), columns[-1].name) if ranked else None
     rows = f"rn <= {n}" if first == 1 else f"rn BETWEEN {first} AND {n}"
 
     def text(order: str) -> str:
@@ -412,6 +523,21 @@ def top_n(dice: random.Random, name: str, of: Relation) -> Stage | None:
         return f"SELECT {', '.join(shown)} FROM (SELECT *, {number} FROM {of.name}) WHERE {rows}"
 
     return Stage("Top-N", Relation(name, tuple(columns), key), text(flink), text(duck))
+
+
+def limit(dice: random.Random, name: str, of: Relation) -> Stage | None:
+    """The first rows of all datasets together; which dataset they are of comes last in the order."""
+    if not of.exact:
+        return None
+    orders = _orders(dice, of.exact)
+    columns, shown = _taken(of.exact)
+    rows = f"LIMIT {dice.choice([40, 60, 100])}"
+    if dice.random() < 0.3:
+        rows += f" OFFSET {dice.choice([1, 10])}"
+    texts = [
+        f"SELECT {', '.join(shown)} FROM {of.name} ORDER BY {order}, c {rows}" for order in orders
+    ]
+    return Stage("LIMIT", Relation(name, tuple(columns)), *texts)
 
 
 # --- chains -------------------------------------------------------------------------------------
@@ -490,9 +616,9 @@ class Chain:
 def draw_source(dice: random.Random, number: int) -> Source:
     kind = dice.choice(["upsert", "upsert", "upsert", "changes", "bag", "append"])
     others = [dice.choice([*TYPES, "INT", "STRING"]) for _ in range(dice.randint(1, 3))]
-    key = Column("k", dice.choice(["INT", "STRING"]), nullable=False)
+    key = Column("k", dice.choice(["INT", "STRING"]))
     columns = (
-        Column("c", "INT", nullable=False),
+        Column("c", "INT"),
         key,
         Column("f", "INT"),
         *(Column(f"v{i}", type_) for i, type_ in enumerate(others)),
@@ -516,12 +642,28 @@ def draw_filters(dice: random.Random, sources: list[Source]) -> list[Stage]:
     return filters
 
 
-def draw_stages(dice: random.Random, inputs: Sequence[Relation]) -> list[Stage]:
-    """A join and an aggregate and at least two more, in any order; each reads the one before it."""
-    wanted = ["join", "aggregate"]
-    wanted += dice.choices(
-        ["join", "aggregate", "distinct", "set", "top"], k=dice.choice([2, 2, 3])
-    )
+# Operators and how often they come. A global aggregate or a LIMIT makes one of all datasets.
+OPERATORS = {
+    "join": 8,
+    "aggregate": 8,
+    "average": 2,
+    "distinct": 8,
+    "set": 8,
+    "top": 8,
+    "in": 2,
+    "not in": 2,
+    "global": 2,
+    "limit": 2,
+}
+# One of these is in a chain, by its number.
+WISHES = ("average", "distinct", "set", "top", "in", "not in", "global", "limit")
+
+
+def draw_stages(dice: random.Random, inputs: Sequence[Relation], wished: str) -> list[Stage]:
+    """A join, an aggregate, the operator that is wished and at least one more, in any order; each reads the one before
+    it. None if they do not fit together."""
+    wanted = ["join", "aggregate", wished]
+    wanted += dice.choices([*OPERATORS], [*OPERATORS.values()], k=dice.choice([1, 1, 2]))
     dice.shuffle(wanted)
     stages: list[Stage] = []
     current = inputs[0]
@@ -529,12 +671,18 @@ def draw_stages(dice: random.Random, inputs: Sequence[Relation]) -> list[Stage]:
         name = f"s{number}"
         # The other side is a source, or one of the stages before: then a change comes from both sides.
         other = dice.choice([*inputs[1:], *inputs[1:], *(s.relation for s in stages[:-1])])
+        sides = dice.sample([current, other], 2)
         stage = {
-            "join": lambda: join(dice, name, *dice.sample([current, other], 2)),  # noqa: B023
+            "join": lambda: join(dice, name, *sides),  # noqa: B023
+            "in": lambda: membership(dice, name, *sides, "IN"),  # noqa: B023
+            "not in": lambda: membership(dice, name, *sides, "NOT IN"),  # noqa: B023
+            "global": lambda: global_aggregate(dice, name, *sides),  # noqa: B023
             "aggregate": lambda: aggregate(dice, name, current),  # noqa: B023
+            "average": lambda: aggregate(dice, name, current, averages=True),  # noqa: B023
             "distinct": lambda: distinct(dice, name, current),  # noqa: B023
             "set": lambda: set_operation(dice, name, current, other),  # noqa: B023
             "top": lambda: top_n(dice, name, current),  # noqa: B023
+            "limit": lambda: limit(dice, name, current),  # noqa: B023
         }[operator]()
         if stage is None:
             return []
@@ -581,14 +729,14 @@ def draw_changes(dice: random.Random, source: Source, dataset: int, events: int)
 
 
 def draw(number: int, datasets: int) -> Chain:
-    """The chain of a number: drawn anew, with the dice as they lie, until its tables are neither large nor empty and
-    changes get through to its end."""
+    """The chain of a number: drawn anew, with the dice as they lie, until it fits."""
     dice = random.Random(f"chain {number}")
     while True:
         sources = [draw_source(dice, i) for i in range(3)]
         filters = draw_filters(dice, sources)
         instead = {f.relation.name.removeprefix("some_"): f.relation for f in filters}
-        stages = draw_stages(dice, [instead.get(s.relation.name, s.relation) for s in sources])
+        inputs = [instead.get(s.relation.name, s.relation) for s in sources]
+        stages = draw_stages(dice, inputs, WISHES[number % len(WISHES)])
         if not stages:
             continue
         last = stages[-1].relation
@@ -610,8 +758,7 @@ def draw(number: int, datasets: int) -> Chain:
                     mine = chain.changes[batch].setdefault(dataset, [])
                     mine += [(at, change) for change in events[begin:end]]
         sizes = Model(chain).sizes()
-        is_small = max(sizes) <= 40 * datasets and sizes[-1] * 2 >= datasets
-        if is_small and len(deep_datasets(chain)) * 5 >= datasets * 2:
+        if max(sizes) <= 40 * datasets and sizes[-1] * 2 >= datasets:
             return chain
 
 
@@ -639,15 +786,30 @@ class Model:
                         table[row] += more
         self._put()
 
-    def rows(self, relation: Relation) -> list[Row]:
+    def rows(self, relation: Relation, prefix: str = "") -> list[Row]:
         names = ", ".join(c.name for c in relation.columns)
-        return self.duck.execute(f"SELECT {names} FROM {relation.name}").fetchall()
+        return self.duck.execute(f"SELECT {names} FROM {prefix}{relation.name}").fetchall()
 
     def sizes(self) -> list[int]:
         """How many rows each stage has in the end."""
         for batch in range(BATCHES):
             self.apply(batch)
         return [len(self.rows(stage.relation)) for stage in self.chain.stages]
+
+    def remember(self) -> None:
+        """Keep all tables as they are, as `was_` and their names."""
+        for name in self._names():
+            self.duck.execute(f"CREATE OR REPLACE TABLE was_{name} AS SELECT * FROM {name}")
+
+    def rows_with(self, stage: Stage, new: str) -> list[Row]:
+        """What a stage would give if of all that it reads only this one had changed."""
+        names = [name for name in self._names() if name != new]
+        text = re.sub(rf"\b({'|'.join(names)})\b", r"was_\1", stage.duck)
+        return self.duck.execute(text).fetchall()
+
+    def _names(self) -> list[str]:
+        views = (*self.chain.sources, *self.chain.filters, *self.chain.stages)
+        return [each.relation.name for each in views]
 
     def _put(self) -> None:
         for source, table in zip(self.chain.sources, self.tables, strict=True):
@@ -663,21 +825,32 @@ class Model:
 
 
 def deep_datasets(chain: Chain) -> set[int]:
-    """Datasets in which, in one batch, rows were taken back of three operators upon each other."""
+    """Datasets in which a batch took back rows of an operator, because of that rows of the next, and because of that
+    rows of a third.
+
+    Because of that: it would do so also if all else that the operator reads had stayed as it was.
+    """
     model = Model(chain)
-    before: list[dict[int, Counter[Row]]] = [{} for _ in chain.stages]
     deep: set[int] = set()
     for batch in range(BATCHES):
+        model.remember()
         model.apply(batch)
-        now = [by_dataset(model.rows(stage.relation)) for stage in chain.stages]
-        lost = [
-            {c for c, rows in old.items() if rows - new.get(c, Counter())}
-            for old, new in zip(before, now, strict=True)
-        ]
-        for three in zip(lost, lost[1:], lost[2:], strict=False):
+        # Of each stage the datasets that lose rows, and those that do because of the stage before.
+        lost: list[set[int]] = []
+        passed: list[set[int]] = []
+        for at, stage in enumerate(chain.stages):
+            old = by_dataset(model.rows(stage.relation, "was_"))
+            new = by_dataset(model.rows(stage.relation))
+            lost.append(_losing(old, new))
+            before = chain.stages[at - 1].relation.name
+            passed.append(_losing(old, by_dataset(model.rows_with(stage, before))) if at else set())
+        for three in zip(lost, passed[1:], passed[2:], strict=False):
             deep |= set.intersection(*three)
-        before = now
     return deep
+
+
+def _losing(old: dict[int, Counter[Row]], new: dict[int, Counter[Row]]) -> set[int]:
+    return {c for c, rows in old.items() if rows - new.get(c, Counter())}
 
 
 def by_dataset(rows: Iterable[Row]) -> dict[int, Counter[Row]]:

@@ -3,7 +3,10 @@ what DuckDB answers over the folded inputs; functions that depend on the order a
 `make fuzz`, tries new chains, as many as give n random cases.
 
 A chain is one job that runs many small datasets at once, and a case is one dataset in one chain. `CHAIN=number` runs
-that chain alone, and `DATASET=number` only one of its datasets, which shows a difference at its smallest."""
+that chain alone, and `DATASET=number` only one of its datasets, which shows a difference at its smallest.
+
+At least half of the cases that ran carry a retraction through three operators. That is counted by the model's tables,
+not by what the job's operators say; chains are not chosen by it (changelog_cases says how they are drawn)."""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from typing import Any, ClassVar
 
 import pytest
 from changelog_cases import (
+    AVERAGE,
     BATCHES,
     Chain,
     Change,
@@ -289,35 +293,53 @@ def runs(
     broker: Broker,
     spark: Any,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[int, Future[None]]]:
+) -> Iterator[dict[int, tuple[Chain, Future[None]]]]:
     """Chains that were asked for, a few at a time: each waits much for Spark and the broker."""
     numbers = [
         item.callspec.params["number"]
         for item in request.session.items
-        if isinstance(item, pytest.Function) and "runs" in item.fixturenames
+        if isinstance(item, pytest.Function) and {"runs", "number"} <= {*item.fixturenames}
     ]
     place = tmp_path_factory.mktemp("chains")
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         chains = [drawn(number) for number in numbers]
         chains = [c for c in chains if missing(c.script("b:9092", ["a", "b", "c"], "d")) is None]
-        yield {c.number: pool.submit(run_chain, c, broker, spark, place) for c in chains}
+        yield {c.number: (c, pool.submit(run_chain, c, broker, spark, place)) for c in chains}
         pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.spark
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", CHAINS)
-def test_a_chain_gives_what_a_batch_query_gives(number: int, runs: dict[int, Future[None]]) -> None:
+def test_a_chain_gives_what_a_batch_query_gives(
+    number: int, runs: dict[int, tuple[Chain, Future[None]]]
+) -> None:
     if number not in runs:
         pytest.skip(missing(drawn(number).script("b:9092", ["a", "b", "c"], "d")) or "")
-    runs[number].result()
+    runs[number][1].result()
 
 
-def test_half_of_the_cases_carry_a_retraction_through_three_operators() -> None:
-    chains = [draw(number, DATASETS) for number in CHAINS]
-    deep = sum(len(deep_datasets(chain)) for chain in chains)
-    assert deep * 2 >= len(chains) * DATASETS, f"{deep} of {len(chains) * DATASETS}"
-    assert all(len(chain.stages) >= 4 for chain in chains)
+@pytest.mark.skipif("CHAIN" in os.environ, reason="one chain has not all of them")
+def test_every_operator_is_in_some_chain() -> None:
+    stages = [stage for number in CHAINS for stage in draw(number, DATASETS).stages]
+    operators = {stage.operator.rpartition(" ")[2] for stage in stages}
+    assert operators >= {"join", "aggregate", "DISTINCT", "Top-N", "IN", "LIMIT"}
+    assert {"global aggregate", "NOT IN"} <= {stage.operator for stage in stages}
+    assert any(column.type == AVERAGE for stage in stages for column in stage.relation.columns)
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.skipif("CHAIN" in os.environ, reason="one chain is not half of them")
+def test_half_of_the_cases_carry_a_retraction_through_three_operators(
+    runs: dict[int, tuple[Chain, Future[None]]],
+) -> None:
+    ran = [chain for chain, run in runs.values() if run.exception() is None]
+    if len(ran) < len(CHAINS):
+        pytest.skip("not all chains were asked for, or one has failed")
+    deep = sum(len(deep_datasets(chain)) for chain in ran)
+    assert deep * 2 >= len(ran) * DATASETS, f"{deep} of {len(ran) * DATASETS}"
+    assert all(len(chain.stages) >= 4 for chain in ran)
 
 
 # --- functions that depend on the order ---------------------------------------------------------

@@ -13,7 +13,9 @@ from tidemill.changelog import KIND_COLUMN
 from tidemill.spark.faults import RecordFault
 from tidemill.spark.source import (
     BAD_COLUMN,
+    CHANGED_KEY,
     DEAD_LETTER,
+    NULLED,
     ORDER_COLUMN,
     ORIGIN_COLUMN,
     SKIPPED,
@@ -182,6 +184,65 @@ def test_every_record_gives_a_row_or_is_counted_once(
 
 
 # --- upserts and deletes -------------------------------------------------------------------------
+
+
+# ---- what is met, and gives a row all the same ----------------------------------------------------------
+
+
+def met(
+    format_: str, *values: str, lenient: bool = False
+) -> tuple[list[dict[str, object]], dict[str, int]]:
+    """The rows (c0: id, c1: v) of a table whose primary key is `id`, and what was met."""
+    found: Counter[str] = Counter()
+    options: dict[str, object] = {"ignore-parse-errors": lenient}
+    fields = (Field("id", INT), Field("v", INT))
+    side = Side(format_, options, fields, ("v", "id"), f"{format_}.")
+    has_kinds = format_ not in ("json", "csv")
+    worker = Decode(
+        "t",
+        "topic",
+        side,
+        None,
+        (),
+        (1, 0),
+        has_kinds,
+        None,
+        lambda name, number: None,
+        keys=(1,) if has_kinds else (),
+        met=lambda name, number: found.update({name: number}),
+    )
+    batch = records(*(value.encode() for value in values))
+    return [row for part in worker._decode(iter([batch])) for row in part.to_pylist()], dict(found)
+
+
+UPDATES = {
+    "debezium-json": '{"before": {"id": OLD, "v": 1}, "after": {"id": NEW, "v": 2}, "op": "u"}',
+    "ogg-json": '{"before": {"id": OLD, "v": 1}, "after": {"id": NEW, "v": 2}, "op_type": "U"}',
+    "maxwell-json": '{"old": {"id": OLD, "v": 1}, "data": {"id": NEW, "v": 2}, "type": "update"}',
+    "canal-json": '{"old": [{"id": OLD}], "data": [{"id": NEW, "v": 2}], "type": "UPDATE"}',
+}
+
+
+@pytest.mark.parametrize("format_", UPDATES)
+def test_an_update_that_changes_the_key_is_counted(format_: str) -> None:
+    pairs = [("1", "1"), ("1", "7"), ("null", "null"), ("null", "1"), ("2", "2")]
+    changes = [UPDATES[format_].replace("OLD", a).replace("NEW", b) for a, b in pairs]
+    rows, found = met(format_, *changes)
+    assert len(rows) == 10
+    assert found == {CHANGED_KEY: 2}
+
+
+@pytest.mark.parametrize(
+    ("format_", "document"),
+    [("json", '{"id": 1, "v": "x"}'), ("csv", "1,x"), ("maxwell-json", None)],
+)
+def test_a_value_that_cannot_be_read_and_is_null_is_counted(
+    format_: str, document: str | None
+) -> None:
+    document = document or '{"data": {"id": 1, "v": "x"}, "type": "insert"}'
+    rows, found = met(format_, document, lenient=True)
+    assert [(row["c0"], row["c1"]) for row in rows] == [(1, None)]
+    assert found == {NULLED: 1}
 
 
 def upserts(

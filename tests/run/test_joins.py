@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from world import World
 
+from tidemill.errors import JobError
+
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 ROW_BY_ROW = "1"
@@ -137,6 +139,96 @@ def test_subqueries(world: World, tables: Callable[..., str]) -> None:
     for n, id_ in folded(world.rows):
         found[n].add(id_)
     assert found == dict(enumerate(SUBQUERIES.values()))
+
+
+# --- subqueries that stand for one value ----------------------------------------------------------
+
+
+def limit(id_: int, v: int) -> dict[str, Any]:
+    return {"id": id_, "v": v}
+
+
+def bids_and_limits(world: World, *events: tuple[Any, Any]) -> str:
+    """The table `bids` of the rows (1, 10), (2, 20) and (3, 30), and the CDC table `limits`, read row by row."""
+    bids = [{"id": n, "amount": 10 * n} for n in (1, 2, 3)]
+    limits = world.create(*changes(*events), hint="limits")
+    options = {"format": "debezium-json", "scan_max__rows__per__batch": ROW_BY_ROW}
+    return f"""
+        CREATE TABLE bids (id INT, amount INT) {world.kafka(world.create(*bids, hint="bids"))};
+        CREATE TABLE limits (id INT, v INT) {world.kafka(limits, **options)};
+    """
+
+
+# What is asked of each bid: the rows in the end, and of one bid what it was on the way.
+SCALARS: dict[str, tuple[str, dict[int, Any], int, list[Any]]] = {
+    "in a condition": (
+        "SELECT id, 1 AS x FROM bids WHERE amount > (SELECT MAX(v) FROM limits)",
+        {2: 1, 3: 1},
+        2,
+        ["+ 1", "- 1", "+ 1", "- 1", "+ 1"],  # at last it is compared with another value, and equal
+    ),
+    "an aggregate": (
+        "SELECT id, (SELECT MAX(v) FROM limits) AS x FROM bids",
+        {1: 15, 2: 15, 3: 15},
+        1,
+        ["+ 5", "- 5", "+ 40", "- 40", "+ 7", "- 7", "+ 15"],
+    ),
+    "a row": (
+        "SELECT id, (SELECT v FROM limits WHERE id = 1) AS x FROM bids",
+        {1: 15, 2: 15, 3: 15},
+        1,
+        ["+ 5", "- 5", "+ 40", "- 40", "+ None", "- None", "+ 15"],
+    ),
+    "a row of its own": (
+        "SELECT id, (SELECT v FROM limits AS l WHERE l.id = b.id) AS x FROM bids AS b",
+        {1: 15, 2: 7, 3: None},
+        1,
+        ["+ 5", "- 5", "+ 40", "- 40", "+ None", "- None", "+ 15"],
+    ),
+    "a number of its own": (
+        "SELECT id, CAST((SELECT COUNT(*) FROM limits AS l WHERE l.id = b.id) AS INT) AS x FROM bids AS b",
+        {1: 1, 2: 1, 3: 0},
+        1,
+        ["+ 1", "- 1", "+ 0", "- 0", "+ 1"],
+    ),
+}
+
+
+def test_scalar_subqueries_follow_the_table_inside(world: World) -> None:
+    """Whose rows come, change and go."""
+    events = [
+        (None, limit(1, 5)),
+        (limit(1, 5), limit(1, 40)),
+        (None, limit(2, 7)),
+        (limit(1, 40), None),
+        (None, limit(1, 15)),
+    ]
+    queries = [
+        f"SELECT '{name}' AS q, id, x FROM ({query})" for name, (query, *_) in SCALARS.items()
+    ]
+    script = bids_and_limits(world, *events) + " UNION ALL ".join(queries)
+    world.run(script, parallelism_default="1")
+    found: dict[str, dict[int, Any]] = {name: {} for name in SCALARS}
+    for name, id_, x in folded(world.rows):
+        found[name][id_] = x
+    assert found == {name: rows for name, (_, rows, _, _) in SCALARS.items()}
+    for name, (_, _, bid, seen) in SCALARS.items():
+        log = [(k, r["x"]) for k, r in world.rows if (r["q"], r["id"]) == (name, bid)]
+        assert [f"{kind[0]} {x}" for kind, x in log] == seen, name
+
+
+@pytest.mark.parametrize("where", ["", "WHERE l.id = b.id"], ids=["of all", "of a bid"])
+def test_several_rows_of_a_scalar_subquery_stop_the_job(world: World, where: str) -> None:
+    events = [(None, limit(1, 5)), (limit(1, 5), limit(1, 6)), (None, limit(1, 7))]
+    with pytest.raises(JobError) as raised:
+        world.run(
+            bids_and_limits(world, *events)
+            + f"SELECT id, (SELECT v FROM limits AS l {where}) AS x FROM bids AS b"
+        )
+    [found] = raised.value.diagnostics
+    assert found.code == "RUN-026"
+    assert "a subquery that stands for one value has more than one row" in found.message
+    assert {row["x"] for _, row in world.rows} == {5, 6} | ({None} if where else set())
 
 
 def test_joins_of_one_table_with_itself_and_on_expressions(

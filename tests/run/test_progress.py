@@ -40,3 +40,19 @@ def test_a_sink_without_writers_tells_none() -> None:
     assert " | 5 out | " in line(report(0))
     noop = report(0) | {"sink": {"numOutputRows": -1}}
     assert " | 0 out | " in line(noop)
+
+
+def test_what_operators_remember_is_told_from_the_sources_up() -> None:
+    progress = Progress(["GroupAggregate", "ChangelogNormalize"])
+    remembered = [
+        {"numRowsTotal": 37, "memoryUsedBytes": 810, "customMetrics": {"rocksdbSstFileSize": 0}},
+        {
+            "numRowsTotal": 691000,
+            "memoryUsedBytes": 97_000_000,
+            "customMetrics": {"rocksdbSstFileSize": 1_410_000_000},
+        },
+    ]
+    progress.add([report(0) | {"stateOperators": remembered}])
+    assert progress.line().endswith(
+        " | state ChangelogNormalize 691,000 rows, 1.5 GB; GroupAggregate 37 rows, 810 bytes"
+    )

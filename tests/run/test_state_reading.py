@@ -13,6 +13,7 @@ from world import World
 from tidemill.errors import UsageError
 from tidemill.spark.checkpoints import Checkpoint
 from tidemill.spark.printing import rendered
+from tidemill.spark.progress import Progress
 from tidemill.spark.state import Operator, named, operators
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -57,6 +58,11 @@ def test_every_operator_of_a_chain_is_listed_and_read(world: World) -> None:
     ]
     assert [o.count() for o in found] == [1, 3, 6]
     assert all(o.bytes > 0 for o in found)
+    progress = Progress([o.name.partition("(")[0] for o in found])
+    progress.add(world.reports)
+    remembered = [(state.name, state.rows) for state in progress.state]
+    assert remembered == [("ChangelogNormalize", 6), ("GroupAggregate", 3), ("Rank", 1)]
+    assert all(state.bytes > 0 for state in progress.state)
     top, groups, users = found
     assert rows(groups) == [
         {"age": 30, "EXPR$0": 3},

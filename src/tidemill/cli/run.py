@@ -207,7 +207,7 @@ class _Watch:
         from tidemill.spark.progress import Progress
 
         for job in self.jobs:
-            progress = self._progress.setdefault(job.name, Progress())
+            progress = self._progress.setdefault(job.name, Progress(job.operators))
             progress.add(job.reports())
             for line in job.notices():
                 self.say(line)

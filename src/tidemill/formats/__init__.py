@@ -49,6 +49,8 @@ class Decoded:
     """In record order. A bad record gives no row."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Counted, named losses that the format's own options ask for (`json.ignore-parse-errors`)."""
+    nulled: int = 0
+    """Values that are NULL because they cannot be read, where the format's options ask for that."""
 
 
 class Decoder(Protocol):

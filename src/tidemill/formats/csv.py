@@ -445,6 +445,9 @@ class CsvDecoder(Remade):
             for column, texts in zip(self._columns, rows.columns, strict=True):
                 array, mismatches = self._build(column, texts)
                 arrays.append(array)
+                if self._ignore_errors:
+                    result.nulled += len(mismatches)
+                    continue
                 for row, mismatch in mismatches.items():
                     found = mismatch.inside(column.name)
                     place = place_of[row]
@@ -487,8 +490,7 @@ class CsvDecoder(Remade):
                 converted.append(None if text is None else column.convert(text))
             except Mismatch as mismatch:
                 converted.append(None)
-                if not self._ignore_errors:
-                    mismatches[row] = mismatch
+                mismatches[row] = mismatch
         return pa.array(converted, column.arrow), mismatches
 
 

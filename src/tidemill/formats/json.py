@@ -144,6 +144,8 @@ class Chunk:
     heads: list[Any] = field(default_factory=list)
     """For each row the document it came from, if anything beside the row is wanted."""
     bad: dict[int, BadRecord] = field(default_factory=dict)
+    nulled: int = 0
+    """Values that are NULL because they cannot be read."""
     exact: dict[int, object] = field(default_factory=dict)
 
     @property
@@ -517,6 +519,7 @@ class JsonDecoder(Remade):
         for start in range(0, len(values), _CHUNK):
             chunk = self._read(values.slice(start, _CHUNK), result)
             arrays = [self._build(i, chunk) for i in range(len(self._columns))]
+            result.nulled += chunk.nulled
             if chunk.kinds is not None:
                 arrays.append(pa.array(chunk.kinds, pa.int8()))
             rows = range(chunk.size) if chunk.records is None else chunk.records
@@ -658,7 +661,9 @@ class JsonDecoder(Remade):
         except json_exact.Unreadable as unreadable:
             # orjson reads a little deeper nesting than Python does.
             path, reason = column.name, str(unreadable)
-        if not self._settings.ignore_errors:
+        if self._settings.ignore_errors:
+            chunk.nulled += 1
+        else:
             record = chunk.record(row)
             chunk.bad.setdefault(record, BadRecord(record, path, reason))
         return None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.changelog import KIND_COLUMN, TAKES_BACK
 from tidemill.plan.nodes import Enforcement
+from tidemill.spark.counting import Count
 from tidemill.spark.faults import RecordFault
-from tidemill.spark.source import Count
 from tidemill.types import (
     MAX_LENGTH,
     ArrayType,

@@ -109,7 +109,7 @@ def create_spark(master: str | None = None, conf: Mapping[str, str] | None = Non
     if master is not None:
         _check_master(master)
         conf["spark.master"] = master
-    settings = conf if submitted else _launch_settings(master or "", conf)
+    settings = conf if submitted else launch_settings(master or "", conf)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -127,7 +127,7 @@ def create_spark(master: str | None = None, conf: Mapping[str, str] | None = Non
     return attach(spark, conf)
 
 
-def _launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
+def launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """What a JVM of our own is started with: our settings, the user's over them, and jars and options of both."""
     conf = dict(given)
     settings = dict(STATIC_SETTINGS)
@@ -138,6 +138,8 @@ def _launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     log_config = Path(__file__).with_name("log4j2.properties").as_uri()
     # Quoted: the path may hold spaces.
     options = f'-Dlog4j2.configurationFile={log_config} "-Dtidemill.log={log_file()}" {_ARROW}'
+    if _is_local(master) and not _is_collector_chosen(conf):
+        options += " -XX:+UseParallelGC"
     for key, ours in (
         ("spark.driver.extraJavaOptions", options),
         ("spark.executor.extraJavaOptions", _ARROW),
@@ -147,6 +149,19 @@ def _launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return settings | conf
 
+
+def _is_collector_chosen(conf: Mapping[str, str]) -> bool:
+    """Whether the user has a garbage collector in mind: a JVM that is told two does not start.
+
+    Ours is the parallel one where tasks run in the driver's JVM: throughput counts there and pauses do not, since a
+    batch ends when all of it is done; G1 marks beside the tasks (docs/performance.md).
+    """
+    given = [conf.get("spark.driver.extraJavaOptions", "")]
+    given += [os.environ.get(name, "") for name in _JVM_VARIABLES]
+    return any(re.search(r"-XX:\+Use\w+GC\b", options) for options in given)
+
+
+_JVM_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 # Arrow checks the bounds of every access, and for null before every get; who reads and writes here has done both.
 _ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"

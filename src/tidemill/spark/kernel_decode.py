@@ -57,6 +57,8 @@ def straight_way(decode: Decode, schema: str, python: Callable[[], str]) -> Spec
         value_places = [places[i] for i in range(in_key, in_value)]
         width = len(decode.order)
         value = _side(decode.value, value_places, width if decode.has_kinds else None)
+        if "envelope" in value:
+            value["envelope"]["keys"] = [value_places[i] for i in decode.keys]
     except _No:
         return None
     kept = [

@@ -18,6 +18,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, conjunction
 from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
+from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
 from tidemill.spark.generators import correlate, expand
@@ -33,7 +34,7 @@ from tidemill.spark.operators import (
     normalize,
     rank,
 )
-from tidemill.spark.source import Count, Scanning, read_kafka
+from tidemill.spark.source import Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
 from tidemill.tables.builtin import DatagenTable
@@ -108,7 +109,7 @@ class Lowering:
     counter: Callable[[str], Count]
     """A place to count losses, per table."""
     tally: Tally
-    """Where operators count what should not be."""
+    """Where scans and operators count what should not be."""
     reads: Sequence[Read]
     """The Kafka tables of the job; they are the same for all its roots."""
     exactly_once: str | None = None
@@ -232,6 +233,7 @@ class Lowering:
                 writer,
                 read.every_partition,
                 read.tells_origin,
+                self.tally.scanned.of(read.table.name),
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)

@@ -14,6 +14,7 @@ from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, Changel
 from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, SortKey
 from tidemill.plan.nodes import Keys
+from tidemill.spark.counting import Numbers
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
 from tidemill.spark.types import spark_ddl
@@ -27,13 +28,18 @@ _WARNINGS = {
 
 @dataclass
 class Tally:
-    """What the operators of a job met that should not be: by the operator's name, then by what it was."""
+    """What the tables and operators of a job met that should not be: by their names, then by what it was."""
 
     spark: SparkSession
     _counts: list[tuple[str, Any]] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
     made: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What was asked of the kernel for a node, by its identity: as much as it takes to read its state back."""
+    scanned: Numbers = field(init=False)
+    """What scans have met."""
+
+    def __post_init__(self) -> None:
+        self.scanned = Numbers(self.spark)
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
@@ -42,7 +48,7 @@ class Tally:
         return counts
 
     def values(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+        found = self.scanned.values()
         for name, counts in self._counts:
             for what, number in dict(counts.values()).items():
                 found[f"{name}: {what}"] = found.get(f"{name}: {what}", 0) + int(number)
@@ -113,6 +119,7 @@ def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) 
         "columns": [column_name(i) for i in range(len(node.columns))],
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
+        "filtered": node.condition is not None,
     }
     return _operator("normalize", [frame], spec, demand, _table(node))
 
@@ -136,7 +143,7 @@ def rank(
         "deletesByKey": node.row_key is not None and not told_by_place,
         **_ordered(node, arriving),
     }
-    result = _operator("rank", [frame], spec, demand, node.describe())
+    result = _operator("rank", [frame], spec, demand, f"Rank of {_table(node)}")
     return result.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
 
 
@@ -153,7 +160,7 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
         "deletesByKey": False,
         **_ordered(node, arriving),
     }
-    rows = _operator("rank", [frame], spec, demand, node.describe())
+    rows = _operator("rank", [frame], spec, demand, f"Rank of {_table(node)}")
     return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
 
 

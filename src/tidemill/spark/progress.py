@@ -6,14 +6,43 @@ In: the reports of one query, some perhaps seen twice. Out: totals and the lates
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """What an operator remembers: in its store's tables on the local disk, and in memory before they are written."""
+
+    name: str
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, name: str, report: Mapping[str, Any]) -> OperatorState:
+        on_disk = int(report.get("customMetrics", {}).get("rocksdbSstFileSize", 0))
+        in_memory = int(report.get("memoryUsedBytes", 0))
+        return cls(name, int(report.get("numRowsTotal", 0)), on_disk + in_memory)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.rows:,} rows, {_size(self.bytes)}"
+
+
+def _size(number: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.1f} GB"
 
 
 @dataclass
 class Progress:
     """Adds up reports; each batch counts once."""
+
+    operators: Sequence[str] = ()
+    """The names of those with state, from the sinks down, which is how Spark reports them."""
 
     batches: int = 0
     rows_in: dict[str, int] = field(default_factory=dict)
@@ -24,7 +53,8 @@ class Progress:
     rate_out: float = 0.0
     lag: int | None = None
     batch_ms: int = 0
-    state_rows: int | None = None
+    state: list[OperatorState] = field(default_factory=list)
+    """What is remembered, from the sources up."""
     _last: int = -1
     _run: object = None
     _before_run: dict[str, int] = field(default_factory=dict)
@@ -70,8 +100,9 @@ class Progress:
         seconds = max(duration, 1) / 1000
         self.rate_in, self.rate_out, self.lag = rows / seconds, written / seconds, lag
         operators = report.get("stateOperators", [])
-        if operators:
-            self.state_rows = sum(int(o.get("numRowsTotal") or 0) for o in operators)
+        if len(operators) == len(self.operators):
+            found = zip(self.operators, operators, strict=True)
+            self.state = [OperatorState.of(name, report) for name, report in found][::-1]
 
     @property
     def total_in(self) -> int:
@@ -85,8 +116,8 @@ class Progress:
         if self.lag is not None:
             parts.append(f"lag {self.lag:,}")
         parts.append(f"batch {self.batch_ms:,} ms")
-        if self.state_rows is not None:
-            parts.append(f"state {self.state_rows:,} rows")
+        if self.state:
+            parts.append(f"state {'; '.join(map(str, self.state))}")
         return " | ".join(parts)
 
     def _by_writers(self) -> str:

@@ -19,7 +19,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -29,6 +28,7 @@ from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.user_functions import python_path
 from tidemill.spark.checkpoints import Checkpoint, settle
+from tidemill.spark.counting import Numbers
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.java import java_class
 from tidemill.spark.lower import Lowering, reads_of
@@ -47,7 +47,7 @@ from tidemill.spark.sink import (
     swallowed_records,
     transactional_id_prefix,
 )
-from tidemill.spark.state import kept_by
+from tidemill.spark.state import kept_by, with_state
 from tidemill.spark.user_functions import register
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
@@ -56,29 +56,6 @@ from tidemill.tables.kafka import TopicTable
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
-
-
-class _Counts(AccumulatorParam[dict[str, int]]):  # type: ignore[misc]
-    """Losses by name, added up over tasks."""
-
-    def zero(self, value: dict[str, int]) -> dict[str, int]:
-        return {}
-
-    def addInPlace(self, left: dict[str, int], right: dict[str, int]) -> dict[str, int]:  # noqa: N802
-        for name, number in right.items():
-            left[name] = left.get(name, 0) + number
-        return left
-
-
-@dataclass(frozen=True)
-class _Counter:
-    """Counts in a worker what the driver shows; travels with the function that uses it."""
-
-    table: str
-    accumulator: Any = field(hash=False, compare=False)
-
-    def __call__(self, name: str, number: int) -> None:
-        self.accumulator.add({f"{self.table}: {name}": number})
 
 
 @dataclass
@@ -90,7 +67,7 @@ class RunningJob:
     query: StreamingQuery
     checkpoint: str
     kafka_sources: int
-    dropped: Any
+    dropped: Numbers
     tally: Tally
     spark: SparkSession
     begin: Callable[[], StreamingQuery]
@@ -153,15 +130,20 @@ class RunningJob:
         self._said.clear()
         return said
 
+    @property
+    def operators(self) -> list[str]:
+        """The names of those with state, from the sinks down."""
+        return [node.describe().partition("(")[0] for node in with_state(self.job)]
+
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""
         return as_reports(self.query.recentProgress)
 
     def losses(self) -> dict[str, int]:
-        return dict(self.dropped.value)
+        return self.dropped.values()
 
     def oddities(self) -> dict[str, int]:
-        """What operators met in their input that should not be, and what became of it is documented."""
+        """What tables and operators met that should not be, and what became of it is documented."""
         return dict(self.tally.values())
 
     def failure(self) -> JobError | None:
@@ -249,7 +231,7 @@ class Runner:
             label = f"{name}/{job.target} {next(numbers)}"
         targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
-        dropped = self.spark.sparkContext.accumulator({}, _Counts())
+        dropped = Numbers(self.spark)
         tally = Tally(self.spark)
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")
@@ -278,7 +260,7 @@ class Runner:
                 self.spark,
                 job.modes[0],
                 max_rows,
-                lambda table: _Counter(table, dropped),
+                dropped.of,
                 tally,
                 reads_of(job.roots, every_partition=any(by_task)),
                 job_id if job.exactly_once else None,
@@ -367,11 +349,11 @@ class Runner:
         ends: bool,
         targets: Targets,
         frames: list[DataFrame],
-        dropped: Any,
+        dropped: Numbers,
     ) -> Any:
         drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
         counters = [
-            _Counter(root.table.name, dropped) if drops and isinstance(root, nodes.Sink) else None
+            dropped.of(root.table.name) if drops and isinstance(root, nodes.Sink) else None
             for root in job.roots
         ]
         if len(job.roots) == 1 and _swallows(job.roots[0]):

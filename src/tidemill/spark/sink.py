@@ -23,12 +23,12 @@ from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.constraints import Constraints, takes_back
+from tidemill.spark.counting import Count
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import reported
 from tidemill.spark.lower import TASK_COLUMN
 from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.printing import rendered
-from tidemill.spark.source import Count
 from tidemill.tables.builtin import BlackholeTable, PrintTable
 from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.kafka import KafkaTable, TopicTable

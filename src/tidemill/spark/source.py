@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from tidemill.formats import UNREADABLE, BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
 from tidemill.spark.arrow import arrow_function, map_in_arrow
+from tidemill.spark.counting import Count
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault, reported
 from tidemill.spark.java import java_class
@@ -52,15 +53,14 @@ KERNEL_COLUMNS: dict[str, tuple[str, Any]] = {
     "timestamp-type": ("timestamp_type", s.StringType()),
 }
 
-
-Count = Callable[[str, int], None]
-
 KEY_LOSS = "{} as key"
 """What is said of a record that is left out because of its key, out of what a format says of values."""
 NO_ROW = "no row"
 """Of a key that can be read and holds no row: an empty array."""
 SKIPPED = "bad record"
 DEAD_LETTER = "bad record, in the dead-letter topic"
+NULLED = "value that cannot be read and is NULL"
+CHANGED_KEY = "update that changes the key"
 
 BAD_COLUMN = "_bad"
 # What a dead letter is made of; NULL in a row that is none.
@@ -177,6 +177,7 @@ class SideReader:
             found.kinds.take(order),
             [BadRecord(present[b.index].as_py(), b.field, b.reason) for b in found.bad],
             found.dropped,
+            found.nulled,
         )
 
     def _rows(self, values: pa.Array) -> Decoded:
@@ -223,6 +224,10 @@ class Decode:
     delete, which has none, from the key."""
     origin: tuple[str, ...] = ()
     """The kernel columns that make ORIGIN_COLUMN and ORDER_COLUMN, which come after the kind; empty without them."""
+    keys: tuple[int, ...] = ()
+    """Of the value's columns, those of the primary key, where updates tell the row before."""
+    met: Count = field(default=lambda name, number: None, hash=False, compare=False)
+    """Counts what gives a row all the same."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -251,21 +256,26 @@ class Decode:
         letters = self.has_letters
         for batch in batches:
             value = self._read(value_reader, batch.column("value"))
+            if self.keys:
+                self._meet(CHANGED_KEY, _changed_keys(value, self.keys))
             bad = [(found, self.value) for found in value.bad]
             origin = value.records
             if self.has_kinds:
                 value.columns.append(value.kinds)
+            nulled = value.nulled
             if key_reader is None:
                 self._count(value.dropped)
                 columns = list(value.columns)
             else:
                 key = self._read(key_reader, batch.column("key"))
+                nulled += key.nulled
                 bad = [(found, key_reader.side) for found in key.bad] + bad
                 self._count_sides(batch, (key_reader, key), (value_reader, value))
                 columns, origin = _cross(key, value, batch.num_rows)
             kinds = [columns.pop()] if self.has_kinds else []
             if self.shared:
                 _take_keys_of_deletes(columns, self.shared, *kinds)
+            self._meet(NULLED, nulled)
             if bad:
                 yield from self._judge(bad, batch, columns)
             columns += [_of_records(batch.column(name), origin) for name in self.kept]
@@ -278,6 +288,10 @@ class Decode:
     def _read(self, reader: SideReader, values: Any) -> Decoded:
         with reported(self.table):
             return reader.read(values)
+
+    def _meet(self, name: str, number: int) -> None:
+        if number:
+            self.met(name, number)
 
     def _count(self, losses: Mapping[str, int], form: str = "{}") -> None:
         for name, number in losses.items():
@@ -462,6 +476,22 @@ def _take_keys_of_deletes(
             columns[value] = pc.if_else(is_delete, columns[key], columns[value])
 
 
+def _changed_keys(changes: Decoded, keys: Sequence[int]) -> int:
+    """How many updates change one of these columns: of each, the row before comes right before the row after."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    before = pc.indices_nonzero(pc.equal(changes.kinds, int(RowKind.UPDATE_BEFORE)))
+    after = pc.add(before, pa.scalar(1, before.type))
+    changed: set[int] = set()
+    for key in keys if len(before) else ():
+        old, new = (changes.columns[key].take(rows) for rows in (before, after))
+        if not old.equals(new):
+            pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+            changed.update(i for i, (a, b) in enumerate(pairs) if a != b)
+    return len(changed)
+
+
 def _cross(key: Decoded, value: Decoded, records: int) -> tuple[list[Any], Any]:
     """Every row of a record's key with every row of its value: no key row, no row at all."""
     import pyarrow as pa
@@ -542,6 +572,7 @@ class Scanning:
     """Whether a partition without new records has a task too."""
     tells_origin: bool = False
     """Whether rows have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    met: Count = lambda name, number: None
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
@@ -635,6 +666,8 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
         scanning.count,
         shared,
         origin,
+        _told_keys(table, value.wanted, in_value),
+        scanning.met,
     )
     fields = [s.StructField(column_name(i), x) for i, x in enumerate(types)]
     fields += [s.StructField(name, _HIDDEN_TYPES[name]) for name in decode.hidden]
@@ -658,6 +691,16 @@ _HIDDEN_TYPES = {
 
 def _is_kind(column: Column) -> bool:
     return isinstance(column, Metadata) and column.key == ROW_KIND
+
+
+def _told_keys(table: Table, wanted: Sequence[str], in_value: Mapping[str, str]) -> tuple[int, ...]:
+    """The places of the primary key's columns in the value, if it tells both rows of an update."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    if RowKind.UPDATE_BEFORE not in connector.changes:
+        return ()
+    names = [in_value.get(column) for column in table.schema.primary_key]
+    return tuple(wanted.index(name) for name in names if name in wanted)
 
 
 def _is_told(column: Metadata) -> bool:

@@ -30,8 +30,12 @@ from tidemill.types import Field
 
 def kept_by(job: Job, tally: Tally) -> list[dict[str, Any]]:
     """What a checkpoint says of the operators of a job, as Spark numbers them: from the sinks down."""
-    found = (n for root in job.roots for n in nodes.walk(root) if has_state(n))
-    return [_described(node, tally.made.get(id(node))) for node in found]
+    return [_described(node, tally.made.get(id(node))) for node in with_state(job)]
+
+
+def with_state(job: Job) -> list[nodes.Node]:
+    """The operators that keep something, as Spark numbers them."""
+    return [n for root in job.roots for n in nodes.walk(root) if has_state(n)]
 
 
 def _described(node: nodes.Node, made: Mapping[str, Any] | None) -> dict[str, Any]:

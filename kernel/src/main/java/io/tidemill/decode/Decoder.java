@@ -50,9 +50,16 @@ public abstract class Decoder {
    *
    * @param payload whether all this is in a field {@code payload}
    * @param kind the place of the row's kind in the rows
+   * @param keys places of columns that tell rows apart: an update of one is counted, by Python
    */
   public record Envelope(
-      String word, List<String> inserts, String update, String delete, boolean payload, int kind)
+      String word,
+      List<String> inserts,
+      String update,
+      String delete,
+      boolean payload,
+      int kind,
+      List<Integer> keys)
       implements Serializable {}
 
   public static Decoder of(Spec spec) {

@@ -1,6 +1,9 @@
 package io.tidemill.decode;
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.array.ByteArrayMethods;
 
 /** What Debezium and GoldenGate write: the whole row before, the whole row after, and a word. */
 final class JsonEnvelope extends Decoder {
@@ -16,6 +19,11 @@ final class JsonEnvelope extends Decoder {
   private final JsonRow before;
   private final JsonRow after;
 
+  private final int[] keys;
+
+  /** Of each key, whether its place holds the value itself. */
+  private final boolean[] fixed;
+
   /** The last word, because it is mostly the next one, too. */
   private String word;
 
@@ -23,6 +31,23 @@ final class JsonEnvelope extends Decoder {
     this.envelope = spec.envelope();
     this.before = new JsonRow(spec.fields(), spec.iso());
     this.after = new JsonRow(spec.fields(), spec.iso());
+    this.keys = envelope.keys().stream().mapToInt(Integer::intValue).toArray();
+    this.fixed = new boolean[keys.length];
+    for (Field field : spec.fields()) {
+      for (int i = 0; i < keys.length; i++) {
+        if (field.at() == keys[i]) {
+          fixed[i] = isFixed(field);
+        }
+      }
+    }
+  }
+
+  private static boolean isFixed(Field field) {
+    return switch (field.type()) {
+      case "STRING", "ROW" -> false;
+      case "DECIMAL" -> field.precision() <= Decimal.MAX_LONG_DIGITS();
+      default -> true;
+    };
   }
 
   @Override
@@ -109,10 +134,38 @@ final class JsonEnvelope extends Decoder {
     } else {
       throw Unsure.UNSURE;
     }
-    if ((there & wanted) != wanted) {
+    if ((there & wanted) != wanted || wanted == (BEFORE | AFTER) && changesKey(rows)) {
       throw Unsure.UNSURE;
     }
     return wanted;
+  }
+
+  private boolean changesKey(UnsafeRowWriter[] rows) {
+    if (keys.length == 0) {
+      return false;
+    }
+    UnsafeRow old = rows[0].getRow();
+    UnsafeRow now = rows[1].getRow();
+    for (int i = 0; i < keys.length; i++) {
+      int at = keys[i];
+      boolean isNull = old.isNullAt(at);
+      if (isNull != now.isNullAt(at)
+          || !isNull && (fixed[i] ? old.getLong(at) != now.getLong(at) : !sameBytes(old, now, at))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean sameBytes(UnsafeRow a, UnsafeRow b, int at) {
+    int length = (int) a.getLong(at);
+    return length == (int) b.getLong(at)
+        && ByteArrayMethods.arrayEquals(
+            a.getBaseObject(),
+            a.getBaseOffset() + (int) (a.getLong(at) >> 32),
+            b.getBaseObject(),
+            b.getBaseOffset() + (int) (b.getLong(at) >> 32),
+            length);
   }
 
   private boolean isNamed(String name) {

@@ -37,7 +37,7 @@ final class Accumulators {
   /** Those that may need pages. */
   final List<Paged> paged = new ArrayList<>();
 
-  final boolean ordered;
+  private final boolean ordered;
   /** Whether an accumulator has something to do when a batch is through. */
   final boolean settling;
 
@@ -164,9 +164,19 @@ final class Accumulators {
     return new Group(words, objects, capacity);
   }
 
+  /** Whether deltas have to be merged in their order: it can be seen in a result, or tells what was never put in. */
+  boolean isOrdered() {
+    return ordered || retracting;
+  }
+
   /** How many rows a group has, over input that retracts. */
   long rows(Group group) {
     return group.word(rows);
+  }
+
+  /** How many rows a delta puts in, over input that retracts; the number is what comes first in it. */
+  static long rows(ByteReader delta) {
+    return delta.readZigzag();
   }
 
   private static Bound bind(AggregateSpec.Call call, int output, StructType arguments) {

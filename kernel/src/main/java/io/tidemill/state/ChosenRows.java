@@ -1,5 +1,6 @@
 package io.tidemill.state;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
@@ -13,6 +14,8 @@ import scala.Tuple2;
 abstract class ChosenRows implements Iterator<Tuple2<byte[], byte[]>> {
   static final long MAX_BYTES = 32L << 20;
   private static final double WORTHWHILE = 1.1;
+  /** Enough for all rows of {@link #MAX_BYTES}, of which each takes far more than two bytes. */
+  private static final long PLACE = (1L << 24) - 1;
 
   private final Iterator<Tuple2<byte[], byte[]>> rows;
   private Iterator<Tuple2<byte[], byte[]>> chosen = List.<Tuple2<byte[], byte[]>>of().iterator();
@@ -56,9 +59,25 @@ abstract class ChosenRows implements Iterator<Tuple2<byte[], byte[]>> {
     } while (bytes < MAX_BYTES && rows.hasNext());
     List<Tuple2<byte[], byte[]>> kept = chosen();
     choosing = taken >= kept.size() * WORTHWHILE;
-    // The order into which Spark will sort them: it then finds long runs and only merges.
-    kept.sort((a, b) -> Long.compareUnsigned(PackedRow.header(a._1()), PackedRow.header(b._1())));
-    chosen = kept.iterator();
+    chosen = byHash(kept);
+  }
+
+  /**
+   * Nearly the order into which Spark will sort them: it then finds long runs and only merges. What is sorted are
+   * longs, the upper bits of a key's hash and the place of its row, which takes a fraction of sorting the rows.
+   */
+  private static Iterator<Tuple2<byte[], byte[]>> byHash(List<Tuple2<byte[], byte[]>> rows) {
+    long[] places = new long[rows.size()];
+    for (int i = 0; i < places.length; i++) {
+      // Spark compares bytes without a sign, Arrays.sort longs with one.
+      places[i] = (PackedRow.header(rows.get(i)._1()) ^ Long.MIN_VALUE) & ~PLACE | i;
+    }
+    Arrays.sort(places);
+    List<Tuple2<byte[], byte[]>> sorted = new ArrayList<>(places.length);
+    for (long place : places) {
+      sorted.add(rows.get((int) (place & PLACE)));
+    }
+    return sorted.iterator();
   }
 
   /** A packed key as the key of a map. */

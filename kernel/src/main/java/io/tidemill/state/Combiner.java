@@ -13,6 +13,9 @@ import scala.Tuple2;
  * row. In: packed (key, arguments). Out: packed (key, delta), in the order of the keys' hashes, which is the order that
  * Spark will sort them into: it then finds long runs and only merges.
  *
+ * <p>Rows of a key that are taken out before any is put in may be unknown to the state, which is known only after the
+ * shuffle: they are a delta of their own, before that of the others.
+ *
  * <p>Memory is bounded by flushing: at {@link #MAX_GROUPS} keys or {@link #MAX_BYTES} of keys and values the deltas
  * leave and the table starts anew. A task whose keys turn out to be nearly all different stops looking for repeats.
  */
@@ -32,6 +35,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private final UnsafeRow arguments;
   private final int task;
   private final ByteWriter delta = new ByteWriter(256);
+  private final ByteWriter removals = new ByteWriter(256);
   private long deltas;
 
   // Group i has hash hashes[i], its key ends at ends[i] in `keys`, and its accumulators are groups.at(i).
@@ -41,6 +45,17 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private long[] hashes;
   private int[] slots;
   private final Group groups;
+  /** What each group is, where rows are taken out: one of the four, or the number of the group that it goes on as. */
+  private int[] parts;
+
+  private static final int NEW = 0;
+  /** Its first row is put in. */
+  private static final int WHOLE = -1;
+  /** Its rows are all taken out. */
+  private static final int REMOVALS = -2;
+  /** Goes on for one of removals; it has no key of its own. */
+  private static final int REST = -3;
+
   private int size;
   private int[] order = {};
   private int drained;
@@ -58,17 +73,18 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     this.ends = new int[capacity];
     this.hashes = new long[capacity];
     this.slots = new int[2 * capacity];
+    this.parts = new int[capacity];
     this.groups = accumulators.newGroups(capacity);
   }
 
   @Override
   public boolean hasNext() {
-    return drained < size || rows.hasNext();
+    return drained < order.length || rows.hasNext();
   }
 
   @Override
   public Tuple2<byte[], byte[]> next() {
-    if (drained == size) {
+    if (drained == order.length) {
       if (!combining) {
         return single(rows.next());
       }
@@ -77,18 +93,20 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     int group = order[drained++];
     int from = start(group);
     byte[] key = Arrays.copyOfRange(keys.buffer(), from, ends[group]);
-    return new Tuple2<>(key, delta(groups.at(group)));
+    return new Tuple2<>(key, delta(group));
   }
 
   private Tuple2<byte[], byte[]> single(Tuple2<byte[], byte[]> row) {
     groups.clear(1);
+    parts[0] = NEW;
     collect(0, row._2());
-    return new Tuple2<>(row._1(), delta(groups.at(0)));
+    return new Tuple2<>(row._1(), delta(0));
   }
 
   private void fill() {
     groups.clear(size);
     Arrays.fill(slots, 0);
+    Arrays.fill(parts, 0, size, NEW);
     keys.reset();
     size = 0;
     drained = 0;
@@ -99,9 +117,9 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
       bytes += collect(group(row._1()), row._2());
       taken++;
     } while (size < MAX_GROUPS && bytes + keys.size() < MAX_BYTES && rows.hasNext());
-    combining = taken >= size * WORTHWHILE;
     LAST_SIZES.put(spec, size);
     sort();
+    combining = taken >= order.length * WORTHWHILE;
   }
 
   private int group(byte[] key) {
@@ -125,6 +143,21 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     return size - 1;
   }
 
+  /** Where a row of a group goes that may begin with removals. */
+  private int part(int group, boolean adds) {
+    if (parts[group] == NEW) {
+      parts[group] = adds ? WHOLE : REMOVALS;
+    } else if (parts[group] == REMOVALS && adds) {
+      if (size == capacity) {
+        grow();
+      }
+      ends[size] = keys.size();
+      parts[size] = REST;
+      parts[group] = size++;
+    }
+    return parts[group] > NEW ? parts[group] : group;
+  }
+
   private int start(int group) {
     return group == 0 ? 0 : ends[group - 1];
   }
@@ -145,10 +178,13 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     capacity *= 2;
     ends = Arrays.copyOf(ends, capacity);
     hashes = Arrays.copyOf(hashes, capacity);
+    parts = Arrays.copyOf(parts, capacity);
     groups.grow(capacity);
     slots = new int[2 * capacity];
     for (int i = 0; i < size; i++) {
-      slots[free(hashes[i])] = i + 1;
+      if (parts[i] != REST) {
+        slots[free(hashes[i])] = i + 1;
+      }
     }
   }
 
@@ -156,20 +192,24 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private void sort() {
     long[] tagged = new long[size];
     long numbers = MAX_GROUPS - 1;
+    int keyed = 0;
     for (int i = 0; i < size; i++) {
-      tagged[i] = ((hashes[i] ^ Long.MIN_VALUE) & ~numbers) | i;
+      if (parts[i] != REST) {
+        tagged[keyed++] = ((hashes[i] ^ Long.MIN_VALUE) & ~numbers) | i;
+      }
     }
-    Arrays.sort(tagged);
-    order = new int[size];
-    for (int i = 0; i < size; i++) {
+    Arrays.sort(tagged, 0, keyed);
+    order = new int[keyed];
+    for (int i = 0; i < keyed; i++) {
       order[i] = (int) (tagged[i] & numbers);
     }
   }
 
   private long collect(int group, byte[] row) {
     PackedRow.point(arguments, row);
-    groups.at(group);
-    int sign = !spec.retracting() || Header.adds(PackedRow.header(row)) ? 1 : -1;
+    boolean adds = !spec.retracting() || Header.adds(PackedRow.header(row));
+    groups.at(spec.retracting() ? part(group, adds) : group);
+    int sign = adds ? 1 : -1;
     long bytes = 0;
     for (Accumulator accumulator : all) {
       bytes += accumulator.collect(groups, arguments, sign);
@@ -177,14 +217,35 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     return bytes;
   }
 
-  /** A delta behind the header of a row; its number puts it in its place where order matters. */
-  private byte[] delta(Group group) {
+  /**
+   * A delta behind the header of a row; its number puts it in its place where order matters, its kind tells how it
+   * begins: with a removal and nothing else (-D), with removals of so many bytes before the rest (-U), or without (+I).
+   */
+  private byte[] delta(int group) {
     delta.reset();
     delta.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
-    for (Accumulator accumulator : all) {
-      accumulator.writeDelta(group, delta);
+    int part = parts[group];
+    if (part > NEW) {
+      removals.reset();
+      write(group, removals);
+      delta.writeVarint(removals.size());
+      delta.writeRaw(removals.buffer(), 0, removals.size());
+      write(part, delta);
+    } else {
+      write(group, delta);
     }
     byte[] bytes = delta.toBytes();
-    return accumulators.ordered ? PackedRow.setHeader(bytes, Header.numbered(0, task, deltas++)) : bytes;
+    if (!accumulators.isOrdered()) {
+      return bytes;
+    }
+    long kind = part > NEW ? Header.UPDATE_BEFORE : part == REMOVALS ? Header.DELETE : Header.INSERT;
+    return PackedRow.setHeader(bytes, Header.numbered(kind, task, deltas++));
+  }
+
+  private void write(int group, ByteWriter out) {
+    groups.at(group);
+    for (Accumulator accumulator : all) {
+      accumulator.writeDelta(groups, out);
+    }
   }
 }

@@ -3,7 +3,14 @@ package io.tidemill.state;
 import java.io.Serializable;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.util.LongAccumulator;
 
 /** What an operator met that should not be: counted under a name, shown by the driver. */
@@ -13,7 +20,10 @@ public final class Counts implements Serializable {
   static final String SEVERAL_PARTITIONS = "key in several partitions";
   static final String OVERFLOW = "sum that does not fit its type";
   static final String RANK_END = "row with another number of rows to keep than its partition's first";
-  private static final String[] NAMES = {UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW, RANK_END};
+  static final String NULL_KEY = "NULL in a joined column";
+  private static final String[] NAMES = {
+    UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW, RANK_END, NULL_KEY
+  };
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
 
@@ -31,6 +41,27 @@ public final class Counts implements Serializable {
 
   void add(String name, long number) {
     accumulators.get(name).add(number);
+  }
+
+  void addNullKey(long header) {
+    if (Header.adds(header)) {
+      add(NULL_KEY, 1);
+    }
+  }
+
+  /** Called by generated code. */
+  public boolean leaveOut(long header) {
+    addNullKey(header);
+    return false;
+  }
+
+  /** A condition that is never true and counts whom it is asked of: it stands after {@code OR}. */
+  Column leavesOut(Column header) {
+    Expression here = new Literal(this, new ObjectType(Counts.class));
+    Expression asked = ExpressionUtils.expression(header);
+    return ExpressionUtils.column(
+        new Invoke(
+            here, "leaveOut", DataTypes.BooleanType, PackedRow.seq(asked), PackedRow.seq(), false, false, false));
   }
 
   /** What has been counted, without what has not. */

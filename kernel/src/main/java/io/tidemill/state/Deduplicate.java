@@ -17,7 +17,7 @@ import scala.Tuple2;
  * The first or the last row of each key of an append-only stream. The first one is the one that came first; the last
  * one is the one that came last or, by a rowtime, that of the latest time, and of equal times the one that came last.
  *
- * <p>State: the last row, or nothing but that there was a first one.
+ * <p>State: the last row, or nothing but that there was a first one. Rows that change nothing do not keep it alive.
  */
 final class Deduplicate extends KeyedProcessor {
   /** What the planner asks. {@code time} is the column of the rowtime or, if arrival counts, of the processing time. */
@@ -73,7 +73,7 @@ final class Deduplicate extends KeyedProcessor {
       throw new IllegalArgumentException(spec.name() + ": the first row by rowtime is known to a watermark only");
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
-        rows -> new LastRows(rows, order(spec, columns));
+        rows -> new LastRows(rows, order(spec, columns), (isThere, kind) -> {});
     Dataset<Tuple2<byte[], byte[]>> pairs =
         Packing.number(Packing.pack(input, keys, columns)).mapPartitions(choose, Packing.PAIRS);
     return Packing.unpack(new Deduplicate(spec, columns).expiring(Expiry.after(spec.ttl())).over(pairs), new StructType(), columns);
@@ -109,18 +109,24 @@ final class Deduplicate extends KeyedProcessor {
     if (!spec.last()) {
       if (before == null) {
         changes.insert(Packing.NOTHING, chosen);
+      } else {
+        leave();
       }
       return true;
     }
     // What is in the state has the number 0: it came before.
     byte[] old = before == null ? null : PackedRow.withHeader(0, before.readRest());
-    boolean stays = old != null && (order.compare(old, chosen) > 0 || equal(old, chosen));
+    boolean isLate = old != null && order.compare(old, chosen) > 0;
+    boolean stays = isLate || old != null && !expires() && equal(old, chosen);
     byte[] now = stays ? old : chosen;
     after.writeRaw(now, PackedRow.HEADER, now.length - PackedRow.HEADER);
     if (old == null) {
       changes.insert(Packing.NOTHING, now);
     } else if (!stays) {
       changes.update(Packing.NOTHING, old, now);
+    }
+    if (isLate) {
+      leave();
     }
     return true;
   }

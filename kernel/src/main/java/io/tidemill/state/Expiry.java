@@ -1,16 +1,12 @@
 package io.tidemill.state;
 
 import java.io.Serializable;
-import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.ToLongFunction;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.ImplicitGroupingKeyTracker;
-import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
-import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
-import scala.Option;
 
 /**
  * When state is forgotten: a time to live for each slot of an operator, counted from the last write, as Flink counts it.
@@ -76,9 +72,9 @@ final class Expiry implements Serializable {
     return ttl(slot) > 0 && written + ttl(slot) <= now;
   }
 
-  void begin(StatefulProcessorHandleImpl handle) {
-    now = time(handle, "batchTimestampMs");
-    before = time(handle, "prevBatchTimestampMs");
+  void begin(Store store) {
+    now = store.batchTime();
+    before = store.timeOfBatchBefore();
   }
 
   /** Whether this batch is the first one of its time. */
@@ -88,12 +84,10 @@ final class Expiry implements Serializable {
   }
 
   /** Hands over every key of a state variable that is forgotten, as the implicit key of all state variables. */
-  void sweep(
-      StatefulProcessorHandleImpl handle, String variable, ToLongFunction<byte[]> written, Runnable remove) {
+  void sweep(Store store, String variable, ToLongFunction<byte[]> written, Runnable remove) {
     if (!isDue()) {
       return;
     }
-    StateStore store = (StateStore) read(handle, "store");
     List<byte[]> gone;
     do {
       gone = forgotten(store, variable, written);
@@ -105,10 +99,9 @@ final class Expiry implements Serializable {
     } while (gone.size() == CHUNK);
   }
 
-  private List<byte[]> forgotten(
-      StateStore store, String variable, ToLongFunction<byte[]> written) {
+  private List<byte[]> forgotten(Store store, String variable, ToLongFunction<byte[]> written) {
     List<byte[]> keys = new ArrayList<>();
-    StateStoreIterator<UnsafeRowPair> entries = store.iterator(variable);
+    StateStoreIterator<UnsafeRowPair> entries = store.entries(variable);
     try {
       while (entries.hasNext() && keys.size() < CHUNK) {
         UnsafeRowPair entry = entries.next();
@@ -120,21 +113,5 @@ final class Expiry implements Serializable {
       entries.close();
     }
     return keys;
-  }
-
-  /** Spark tells the batch's time to nobody but its own timers, which an operator without timers cannot ask. */
-  private static long time(StatefulProcessorHandleImpl handle, String name) {
-    Option<?> time = (Option<?>) read(handle, name);
-    return time.isDefined() ? (Long) time.get() : 0;
-  }
-
-  private static Object read(StatefulProcessorHandleImpl handle, String name) {
-    try {
-      Field field = StatefulProcessorHandleImpl.class.getDeclaredField(name);
-      field.setAccessible(true);
-      return field.get(handle);
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this release of Spark keeps '" + name + "' elsewhere", e);
-    }
   }
 }

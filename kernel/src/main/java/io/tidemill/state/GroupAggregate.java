@@ -37,7 +37,7 @@ final class GroupAggregate extends KeyedProcessor {
   private transient UnsafeRowWriter result;
 
   private GroupAggregate(AggregateSpec spec, StructType arguments, Accumulators accumulators, Counts counts) {
-    super(spec.name(), spec.updateBefore(), accumulators.ordered);
+    super(spec.name(), spec.updateBefore(), accumulators.isOrdered());
     this.spec = spec;
     this.arguments = arguments;
     this.counts = counts;
@@ -116,13 +116,7 @@ final class GroupAggregate extends KeyedProcessor {
       old = result();
     }
     accumulators.overflows.count = 0;
-    while (deltas.hasNext()) {
-      byte[] bytes = deltas.next();
-      delta.over(bytes, PackedRow.HEADER, bytes.length - PackedRow.HEADER);
-      for (Accumulator accumulator : accumulators.all) {
-        accumulator.merge(group, delta);
-      }
-    }
+    merge(deltas, before == null && spec.retracting());
     if (accumulators.settling && !isThere()) {
       if (old != null) {
         changes.delete(key, old);
@@ -155,6 +149,39 @@ final class GroupAggregate extends KeyedProcessor {
       accumulator.read(group, state);
     }
     rows.accept(result());
+  }
+
+  /** {@code fresh}: the group is not known. What is taken out of it before anything is put in is not, either. */
+  private void merge(Iterator<byte[]> deltas, boolean fresh) {
+    long unknown = 0;
+    while (deltas.hasNext()) {
+      byte[] bytes = deltas.next();
+      long header = PackedRow.header(bytes);
+      delta.over(bytes, PackedRow.HEADER, bytes.length - PackedRow.HEADER);
+      if (!Header.adds(header)) {
+        boolean goesOn = Header.kind(header) == Header.UPDATE_BEFORE;
+        int end = goesOn ? delta.readLength() + delta.position() : bytes.length;
+        if (fresh) {
+          unknown -= Accumulators.rows(delta);
+        } else {
+          merge();
+        }
+        delta.over(bytes, end, bytes.length - end);
+      }
+      if (delta.hasMore()) {
+        fresh = false;
+        merge();
+      }
+    }
+    if (unknown > 0) {
+      counts.add(Counts.UNKNOWN_DELETE, unknown);
+    }
+  }
+
+  private void merge() {
+    for (Accumulator accumulator : accumulators.all) {
+      accumulator.merge(group, delta);
+    }
   }
 
   /** Whether the group has rows, when the batch is through; if not, it is dropped. */

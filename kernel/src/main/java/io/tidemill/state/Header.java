@@ -16,8 +16,11 @@ final class Header {
   /** The second of two inputs. */
   static final long RIGHT = 4;
 
-  /** Of a row that stands for several of its key: one of those before it was put in. Here there is one input. */
-  static final long AFTER_ADDED = 4;
+  /**
+   * Of a row that stands for several of its key, whose kind is then that of the first of them: the last one is put in
+   * where the first was taken out, or the other way round. Here there is one input.
+   */
+  private static final long TURNED = 4;
 
   static final int NUMBER_SHIFT = 3;
   private static final int TASK_SHIFT = 40;
@@ -40,8 +43,15 @@ final class Header {
     return (header & RIGHT) != 0;
   }
 
-  static boolean isAfterAdded(long header) {
-    return (header & AFTER_ADDED) != 0;
+  /** Of a row that may stand for several: whether the last one of them is put in. */
+  static boolean endsAdded(long header) {
+    return adds(header) == ((header & TURNED) == 0);
+  }
+
+  /** The header of a last row that stands for those before it, too. */
+  static long after(long before, long last) {
+    long turned = adds(before) == adds(last) ? 0 : TURNED;
+    return last & ~7L | kind(before) | turned;
   }
 
   static long number(long header) {

@@ -38,7 +38,7 @@ import scala.Tuple2;
  * none, what counts is how many rows of the other side match: all of them, unless there is a condition beside the keys;
  * then each row keeps that number in its entry's mark.
  *
- * <p>A row whose key holds a NULL never matches. It is not kept: it goes on as it came, or is dropped.
+ * <p>A row whose key holds a NULL never matches. It is counted and not kept: it goes on as it came, or is dropped.
  */
 final class Join extends KeyedProcessor {
   record SideSpec(List<String> columns, List<String> keys, List<String> unique) implements Serializable {}
@@ -106,8 +106,8 @@ final class Join extends KeyedProcessor {
     KeyedProcessor operator =
         new Join(spec, leftColumns, rightColumns, condition, counts).expiring(Expiry.after(spec.ttl()));
     Dataset<Tuple2<byte[], byte[]>> pairs =
-        packed(left, spec.left(), leftColumns, spec, spec.keepsLeft(), 0)
-            .union(packed(right, spec.right(), rightColumns, spec, spec.keepsRight(), Header.RIGHT));
+        packed(left, spec.left(), leftColumns, spec, spec.keepsLeft(), 0, counts)
+            .union(packed(right, spec.right(), rightColumns, spec, spec.keepsRight(), Header.RIGHT, counts));
     Dataset<Tuple2<byte[], byte[]>> result = operator.over(pairs);
     if (spec.isHalf()) {
       return Packing.unpack(result, new StructType(), leftColumns);
@@ -130,7 +130,13 @@ final class Join extends KeyedProcessor {
 
   /** A side's rows by their keys. {@code kept}: whether a row whose key holds a NULL is given all the same. */
   private static Dataset<Tuple2<byte[], byte[]>> packed(
-      Dataset<Row> input, SideSpec side, StructType columns, JoinSpec spec, boolean kept, long bit) {
+      Dataset<Row> input,
+      SideSpec side,
+      StructType columns,
+      JoinSpec spec,
+      boolean kept,
+      long bit,
+      Counts counts) {
     StructType keys = Packing.columns(input.schema(), side.keys(), spec.name());
     Column never = null;
     for (int i = 0; i < keys.size(); i++) {
@@ -139,7 +145,10 @@ final class Join extends KeyedProcessor {
         never = never == null ? isNull : never.or(isNull);
       }
     }
-    Dataset<Row> rows = never == null || kept ? input : input.where(functions.not(never));
+    Dataset<Row> rows = input;
+    if (never != null && !kept) {
+      rows = input.where(functions.not(never).or(counts.leavesOut(Packing.kind(input))));
+    }
     Column key = Packing.key(rows, keys);
     if (never != null && kept) {
       // Nobody waits for these rows: they are spread, so that they are no burden to one task.
@@ -290,6 +299,7 @@ final class Join extends KeyedProcessor {
 
   /** Rows that never match. */
   private void handOn(JoinSide side, Changes changes) {
+    side.rows.forEach(row -> counts.addNullKey(PackedRow.header(row)));
     if (!side.isUnique()) {
       side.sums((row, diff) -> give(side, row, diff));
       return;

@@ -142,26 +142,33 @@ final class JoinSide {
       told.add(new Told(unique.of(row, PackedRow.HEADER), row));
     }
     told.sort(BY_PART);
-    boolean added = false;
+    Told first = null;
+    boolean isThere = false;
     for (int i = 0; i < told.size(); i++) {
       Told one = told.get(i);
-      added |= Header.adds(PackedRow.header(one.row));
+      boolean adds = Header.adds(PackedRow.header(one.row));
+      first = first == null ? one : first;
+      if (one != first && !isThere && !adds) {
+        counts.add(Counts.UNKNOWN_DELETE, 1);
+      }
+      isThere = adds;
       if (i + 1 == told.size() || !Arrays.equals(one.part, told.get(i + 1).part)) {
-        replace(one.part, one.row, added);
-        added = false;
+        replace(one.part, one.row, Header.adds(PackedRow.header(first.row)));
+        first = null;
       }
     }
   }
 
-  /** {@code added}: whether rows of this part were put in before, or are now. */
-  private void replace(byte[] part, byte[] last, boolean added) {
+  /** {@code begins}: whether the first row of this part is put in. */
+  private void replace(byte[] part, byte[] last, boolean begins) {
     Bag.Entry entry = bag.get(part);
+    if (entry == null && !begins) {
+      counts.add(Counts.UNKNOWN_DELETE, 1);
+    }
     if (!Header.adds(PackedRow.header(last))) {
       if (entry != null) {
         changes.add(new Change(entry.value, -1, null, entry.mark));
         bag.remove(part);
-      } else if (!added) {
-        counts.add(Counts.UNKNOWN_DELETE, 1);
       }
       return;
     }

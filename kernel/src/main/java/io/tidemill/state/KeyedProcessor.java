@@ -32,6 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * their parts in {@link Pages}.
  */
 abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
+  private static final String STATE = "state";
   private static final int STATE_VERSION = 1;
   /** Beside the version: whether the time of the last write comes next. */
   private static final int STAMPED = 0x80;
@@ -42,10 +43,13 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private Expiry expiry = Expiry.NEVER;
 
   private transient ValueState<byte[]> state;
+  /** Whether there was no state at all when the batch began; a key comes once in a batch. */
+  private transient boolean blank;
   private transient MapState<Long, byte[]> map;
   private transient ByteReader reader;
   private transient ByteWriter writer;
   private transient Changes changes;
+  private transient boolean isLeft;
 
   /** {@code ordered}: whether rows are numbered, and handed over by their numbers. */
   KeyedProcessor(String name, boolean updateBefore, boolean ordered) {
@@ -68,6 +72,11 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   /** Whether state is forgotten some time: then equal rows are sent again, to keep state alive that comes after. */
   final boolean expires() {
     return expiry.isOn();
+  }
+
+  /** Told by {@link #process}: these rows write nothing, so that the key's state is as old as it was. */
+  final void leave() {
+    isLeft = true;
   }
 
   /** Whether a value may need pages. */
@@ -109,7 +118,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
 
   @Override
   public final void init(OutputMode outputMode, TimeMode timeMode) {
-    state = getHandle().getValueState("state", Encoders.BINARY(), TTLConfig.NONE());
+    state = getHandle().getValueState(STATE, Encoders.BINARY(), TTLConfig.NONE());
     reader = new ByteReader();
     writer = new ByteWriter(256);
     changes = new Changes(updateBefore);
@@ -118,9 +127,13 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
     open(pages());
     // The driver asks for the names of state variables, too: there is no store then.
-    if (expiry.isOn() && getHandle() instanceof StatefulProcessorHandleImpl handle) {
-      expiry.begin(handle);
-      expiry.sweep(handle, "state", this::written, this::forget);
+    if (getHandle() instanceof StatefulProcessorHandleImpl handle) {
+      Store store = new Store(handle);
+      if (expiry.isOn()) {
+        expiry.begin(store);
+        expiry.sweep(store, STATE, this::written, this::forget);
+      }
+      blank = store.isEmpty(STATE);
     }
   }
 
@@ -135,6 +148,15 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private long written(byte[] value) {
     reader.over(value);
     return (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
+  }
+
+  private boolean isWritten(byte[] before) {
+    return before != null && Arrays.equals(before, 0, before.length, writer.buffer(), 0, writer.size());
+  }
+
+  /** A value that was written before state had a time to live gets a stamp in any case. */
+  private boolean mayStay(byte[] before) {
+    return isLeft && before != null && (!expiry.isOn() || (before[0] & STAMPED) != 0);
   }
 
   private Pages pages() {
@@ -164,11 +186,13 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   @Override
   public final Iterator<Tuple2<byte[], byte[]>> handleInputRows(
       byte[] key, Iterator<Tuple2<byte[], byte[]>> pairs, TimerValues timers) {
-    byte[] before = state.get();
+    // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
+    byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {
       forget();
       before = null;
     }
+    isLeft = false;
     writer.reset();
     writer.writeByte(expiry.isOn() ? STATE_VERSION | STAMPED : STATE_VERSION);
     if (expiry.isOn()) {
@@ -178,7 +202,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       if (before != null) {
         state.clear();
       }
-    } else if (before == null || !Arrays.equals(before, 0, before.length, writer.buffer(), 0, writer.size())) {
+    } else if (!mayStay(before) && !isWritten(before)) {
       state.update(writer.toBytes());
     }
     return CollectionConverters.asScala(changes.take().iterator());

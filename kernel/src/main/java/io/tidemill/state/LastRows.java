@@ -8,22 +8,25 @@ import java.util.List;
 import java.util.Map;
 import scala.Tuple2;
 
-/** The last row of each key, by their numbers or in another order. */
+/** The last row of each key, by their numbers or in another order; it stands for those before it. */
 final class LastRows extends ChosenRows {
   /** Heap that an entry takes beyond its bytes. */
   private static final int ENTRY = 120;
 
   private final Comparator<byte[]> order;
+  private final Oddities oddities;
   private Map<Key, Tuple2<byte[], byte[]>> last;
 
-  LastRows(Iterator<Tuple2<byte[], byte[]>> rows) {
-    this(rows, Header.BY_NUMBER);
+  /** Told of a row that replaces another one of its key. */
+  interface Oddities {
+    void look(boolean isThere, int kind);
   }
 
   /** {@code order}: of packed rows of one key; of equal ones the one that comes later is the last. */
-  LastRows(Iterator<Tuple2<byte[], byte[]>> rows, Comparator<byte[]> order) {
+  LastRows(Iterator<Tuple2<byte[], byte[]>> rows, Comparator<byte[]> order, Oddities oddities) {
     super(rows);
     this.order = order;
+    this.oddities = oddities;
   }
 
   @Override
@@ -42,19 +45,15 @@ final class LastRows extends ChosenRows {
     if (before == null) {
       return ENTRY + row._1().length + row._2().length;
     }
-    follow(row._2(), before._2());
+    long first = PackedRow.header(before._2());
+    long header = PackedRow.header(row._2());
+    oddities.look(Header.endsAdded(first), Header.kind(header));
+    PackedRow.setHeader(row._2(), Header.after(first, header));
     return row._2().length - before._2().length;
   }
 
   @Override
   List<Tuple2<byte[], byte[]>> chosen() {
     return new ArrayList<>(last.values());
-  }
-
-  private static void follow(byte[] row, byte[] before) {
-    long header = PackedRow.header(before);
-    if (Header.adds(header) || Header.isAfterAdded(header)) {
-      PackedRow.setHeader(row, PackedRow.header(row) | Header.AFTER_ADDED);
-    }
   }
 }

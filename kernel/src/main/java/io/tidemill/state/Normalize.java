@@ -22,7 +22,8 @@ import scala.Tuple2;
 final class Normalize extends KeyedProcessor {
   /**
    * What the planner asks. {@code origin} and {@code order} are columns: the partition that a row comes from and its
-   * place there; without them rows are numbered as they come.
+   * place there; without them rows are numbered as they come. {@code filtered}: rows are missing that the table has, so
+   * that nobody knows which deletes are of unknown rows.
    */
   record NormalizeSpec(
       String name,
@@ -30,6 +31,7 @@ final class Normalize extends KeyedProcessor {
       List<String> columns,
       String origin,
       String order,
+      boolean filtered,
       boolean updateBefore,
       List<Long> ttl)
       implements Serializable {}
@@ -61,8 +63,10 @@ final class Normalize extends KeyedProcessor {
       Column header = functions.shiftleft(number, Header.NUMBER_SHIFT).bitwiseOR(Packing.kind(input));
       pairs = Packing.pack(input, keys, columns, header);
     }
-    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last = LastRows::new;
-    KeyedProcessor operator = new Normalize(spec, columns, counts).expiring(Expiry.after(spec.ttl()));
+    Normalize operator = new Normalize(spec, columns, counts);
+    operator.expiring(Expiry.after(spec.ttl()));
+    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last =
+        rows -> new LastRows(rows, Header.BY_NUMBER, operator::look);
     StructType none = new StructType();
     return Packing.unpack(operator.over(pairs.mapPartitions(last, Packing.PAIRS)), none, columns);
   }
@@ -78,35 +82,31 @@ final class Normalize extends KeyedProcessor {
   // State: the origin of the last row, then its bytes.
   @Override
   boolean process(byte[] key, ByteReader before, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
-    byte[] last = rows.next();
-    long origin = origin(last);
-    boolean moved = false;
-    boolean added = Header.isAfterAdded(PackedRow.header(last));
-    while (rows.hasNext()) {
-      added |= Header.adds(PackedRow.header(last));
-      last = rows.next();
-      added |= Header.isAfterAdded(PackedRow.header(last));
-      moved |= origin(last) != origin;
-      origin = origin(last);
-    }
     byte[] old = null;
+    long origin = -1;
     if (before != null) {
-      moved |= before.readVarint() != origin;
+      origin = before.readVarint();
       old = before.readRest();
+    }
+    boolean moved = false;
+    boolean isThere = old != null;
+    byte[] last = null;
+    while (rows.hasNext()) {
+      last = rows.next();
+      long header = PackedRow.header(last);
+      look(isThere, Header.kind(header));
+      isThere = Header.endsAdded(header);
+      moved |= origin >= 0 && origin(last) != origin;
+      origin = origin(last);
     }
     if (moved && spec.order() != null) {
       counts.add(Counts.SEVERAL_PARTITIONS, 1);
     }
-    if (!Header.adds(PackedRow.header(last))) {
+    if (!isThere) {
       if (old != null) {
         changes.delete(Packing.NOTHING, PackedRow.withHeader(0, old));
-      } else if (!added && Header.kind(PackedRow.header(last)) == Header.DELETE) {
-        counts.add(Counts.UNKNOWN_DELETE, 1);
       }
       return false;
-    }
-    if (old != null && Header.kind(PackedRow.header(last)) == Header.INSERT) {
-      counts.add(Counts.KNOWN_INSERT, 1);
     }
     after.writeVarint(origin);
     after.writeRaw(last, PackedRow.HEADER, last.length - PackedRow.HEADER);
@@ -116,6 +116,15 @@ final class Normalize extends KeyedProcessor {
       changes.update(Packing.NOTHING, PackedRow.withHeader(0, old), last);
     }
     return true;
+  }
+
+  /** Counts a row whose key is there, or is not, where it should not be so. */
+  private void look(boolean isThere, int kind) {
+    if (isThere && kind == Header.INSERT) {
+      counts.add(Counts.KNOWN_INSERT, 1);
+    } else if (!isThere && kind == Header.DELETE && !spec.filtered()) {
+      counts.add(Counts.UNKNOWN_DELETE, 1);
+    }
   }
 
   @Override

@@ -33,7 +33,7 @@ public final class Operators {
    *
    * <pre>
    * {"name": "ChangelogNormalize of prices", "keys": ["c0"], "columns": ["c0", "c1"], "origin": "_origin" | null,
-   *  "order": "_order" | null, "updateBefore": true, "ttl": [3600000] | null}
+   *  "order": "_order" | null, "filtered": false, "updateBefore": true, "ttl": [3600000] | null}
    * </pre>
    *
    * In: rows to put in (+I, +U) and to take out (-U, -D) by key. Out: the columns, {@code _kind}.

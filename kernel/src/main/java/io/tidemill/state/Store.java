@@ -1,0 +1,61 @@
+package io.tidemill.state;
+
+import java.lang.reflect.Field;
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
+import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
+import scala.Option;
+
+/**
+ * What a task's handle knows and Spark shows to nobody: the store under its state variables, and the batch's time, which
+ * an operator without timers cannot ask for. The one place that looks into Spark's fields; it says so when a release
+ * moves them.
+ */
+final class Store {
+  private final StatefulProcessorHandleImpl handle;
+  private final StateStore store;
+
+  Store(StatefulProcessorHandleImpl handle) {
+    this.handle = handle;
+    this.store = (StateStore) read("store");
+  }
+
+  /** All of a state variable; to be closed. */
+  StateStoreIterator<UnsafeRowPair> entries(String variable) {
+    return store.iterator(variable);
+  }
+
+  boolean isEmpty(String variable) {
+    StateStoreIterator<UnsafeRowPair> entries = entries(variable);
+    try {
+      return !entries.hasNext();
+    } finally {
+      entries.close();
+    }
+  }
+
+  /** Milliseconds; the same when a batch is repeated. */
+  long batchTime() {
+    return time("batchTimestampMs");
+  }
+
+  long timeOfBatchBefore() {
+    return time("prevBatchTimestampMs");
+  }
+
+  private long time(String name) {
+    Option<?> time = (Option<?>) read(name);
+    return time.isDefined() ? (Long) time.get() : 0;
+  }
+
+  private Object read(String name) {
+    try {
+      Field field = StatefulProcessorHandleImpl.class.getDeclaredField(name);
+      field.setAccessible(true);
+      return field.get(handle);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this release of Spark keeps '" + name + "' elsewhere", e);
+    }
+  }
+}
