@@ -34,7 +34,7 @@ test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: eve
 
 fuzz: kernel     ## Try 10,000 mutated and generated scripts, or FUZZ=n: each gives a plan or diagnostics, and is printed right; and new examples for the property tests
 	FUZZ=$(or $(FUZZ),10000) $(PYTEST) -s tests/sql/test_mutations.py tests/sql/test_printer.py tests/sql/test_format.py
-	for round in 1 2 3 4 5; do FUZZ=1 $(PYTEST) tests/formats tests/tables tests/plan tests/dialects || exit 1; done
+	for round in 1 2 3 4 5 6 7 8 9 10; do FUZZ=1 $(PYTEST) tests/formats tests/tables tests/plan tests/dialects || exit 1; done
 	FUZZ=$(or $(FUZZ),4000) $(PYTEST) tests/run/test_changelog_properties.py
 
 lint: $(ENV)     ## Ruff and strict mypy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import os
 import re
@@ -26,6 +27,9 @@ KERNEL = Path(__file__).parent.parent / "tools" / "kernel.py"
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("new examples", deadline=None)
 settings.load_profile("new examples" if "FUZZ" in os.environ else "repeatable")
+
+# Processes of one run choose the same cases of the day, also around midnight.
+os.environ.setdefault("TODAY", str(datetime.datetime.now(datetime.UTC).date().toordinal()))
 
 # A run in the background of a shell ignores Ctrl-C, and so would every command that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

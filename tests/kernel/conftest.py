@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_jobs import Job, Topic
+from kernel_jobs import CLASSPATH, Job, Topic
 from streams import Run
 
 from tidemill.broker import Broker
+from tidemill.broker.jars import find_javac
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +38,18 @@ SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
+
+
+@pytest.fixture(scope="session")
+def java_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the kernel's own tests and of what tests here have in Java, compiled."""
+    subprocess.run([sys.executable, ROOT / "tools" / "kernel.py", "build"], check=True)
+    classes = tmp_path_factory.mktemp("classes")
+    command = [find_javac(), "--release", "17", "-proc:none", "-cp", CLASSPATH, "-d", classes]
+    sources = (ROOT / "kernel/src/test/java").rglob("*.java")
+    built = subprocess.run([*command, *sources], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return classes
 
 
 @pytest.fixture
