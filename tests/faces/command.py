@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +39,33 @@ class Process:
 
     def wait(self, seconds: float = 120) -> int:
         return self.process.wait(seconds)
+
+
+@dataclass
+class Done:
+    """A command that has ended, and what it has written."""
+
+    code: int
+    out: str
+    err: str
+
+
+IN_TURN = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from tidemill.cli import main
+
+ended = []
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["tidemill", *command]
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            ended.append((end.code, out.getvalue(), err.getvalue()))
+print(json.dumps(ended))
+"""
 
 
 @dataclass
@@ -71,3 +100,11 @@ class Command:
         started = self.start(*arguments)
         started.wait()
         return started
+
+    def in_turn(self, *commands: Sequence[str]) -> list[Done]:
+        """Commands that are run in one process, one after the other, and so by one JVM."""
+        given = json.dumps(commands)
+        run = [sys.executable, "-c", IN_TURN, given]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=self.place, check=False)
+        assert done.returncode == 0, done.stderr
+        return [Done(*each) for each in json.loads(done.stdout)]

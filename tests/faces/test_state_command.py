@@ -1,4 +1,4 @@
-"""`tidemill state` as a process."""
+"""`tidemill state` from the command line."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def test_state_is_cut_anew_from_the_command_line(tidemill: Command) -> None:
     script = tidemill.script(COUNT)
     arguments = ("run", script, "--checkpoint", "cp", "--set", "parallelism.default=2")
     assert tidemill(*arguments).wait() == 0
-    listed = tidemill("state", "cp")
-    assert listed.wait() == 0, listed.stderr()
-    lines = listed.stdout().splitlines()
+    listed, read, table, cut, again = tidemill.in_turn(
+        ("state", "cp"),
+        ("state", "cp", "0", "--json"),
+        ("state", "cp", "Group", "--limit", "1"),
+        ("state", "repartition", "cp", "3"),
+        ("state", "repartition", "cp", "3"),
+    )
+    assert [done.code for done in (listed, read, table, cut, again)] == [0] * 5, listed.err
+    lines = listed.out.splitlines()
     assert lines[0] == "0  GroupAggregate(groupBy=[v], select=[v, COUNT(*) AS EXPR$0])"
     assert lines[1] == "   key: v INT"
     assert lines[2].startswith("   3 keys, ")
-    read = tidemill("state", "cp", "0", "--json")
-    assert read.wait() == 0, read.stderr()
-    kept = [json.loads(line) for line in read.stdout().splitlines()]
+    kept = [json.loads(line) for line in read.out.splitlines()]
     assert {row["v"] for row in kept} == {1, 2, 3}
     assert sum(row["EXPR$0"] for row in kept) == 50
-    table = tidemill("state", "cp", "Group", "--limit", "1")
-    assert table.wait() == 0, table.stderr()
-    assert table.stdout().splitlines()[1].split() == ["|", "v", "|", "EXPR$0", "|"]
-    assert len(table.stdout().splitlines()) == 4
-    for said in ("for a parallelism of 3\n", "for a parallelism of 3 already\n"):
-        done = tidemill("state", "repartition", "cp", "3")
-        assert done.wait() == 0, done.stderr()
-        assert done.stdout().endswith(said)
-    again = tidemill(*arguments)
-    assert again.wait() == 0, again.stderr()
-    assert "the state in the checkpoint is for a parallelism of 3" in again.stderr()
+    assert table.out.splitlines()[1].split() == ["|", "v", "|", "EXPR$0", "|"]
+    assert len(table.out.splitlines()) == 4
+    assert cut.out.endswith("for a parallelism of 3\n")
+    assert again.out.endswith("for a parallelism of 3 already\n")
+    resumed = tidemill(*arguments)
+    assert resumed.wait() == 0, resumed.stderr()
+    assert "the state in the checkpoint is for a parallelism of 3" in resumed.stderr()
     nowhere = tidemill("state", "repartition", "nowhere", "3")
     assert nowhere.wait() == 2
     assert "there is no checkpoint 'nowhere'" in nowhere.stderr()

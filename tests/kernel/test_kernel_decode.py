@@ -106,7 +106,7 @@ class Kernel:
         places[0] = url(f"{java_tests.as_uri()}/")
         tests = java_class(spark, "java.net.URLClassLoader")(places, loader)
         documents = tests.loadClass("io.tidemill.decode.Documents")
-        self._documents = documents.getDeclaredConstructor().newInstance()
+        self._documents = documents.newInstance()
         self._width = len(order) + kinds
         types = {f.name: f.type for f in side.fields}
         self._types = [types[name] for name in side.wanted] + [t.TinyIntType()] * kinds
