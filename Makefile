@@ -3,6 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
+# So many processes of tests side by side, each with a Spark and a broker of its own.
+JVMS ?= 2
+# Tests start commands and workers, which need not compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help dev kernel demo test test-fast test-jvm test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one bench-state clean fuzz
 
@@ -20,17 +24,17 @@ demo: kernel     ## See it run: embedded Kafka, a page-view generator, the pv/uv
 test: test-fast test-jvm   ## All tests
 
 test-fast: $(ENV)          ## Tests without a JVM: under a minute
-	$(PYTEST) -m "not spark and not kafka"
+	$(PYTEST) -n auto -m "not spark and not kafka"
 
-test-jvm: kernel           ## Tests with one Spark JVM and one broker
-	$(PYTEST) -m "spark or kafka"
+test-jvm: kernel           ## Tests with Spark and Kafka, in two processes or JVMS=n
+	$(PYTEST) -n $(JVMS) --dist loadfile --no-loadscope-reorder -m "spark or kafka"
 
 test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order; and a chain of operators a third as often
 	KILLS=$(or $(KILLS),25) $(PYTEST) -s tests/faces/test_kills.py
 
 fuzz: kernel     ## Try 10,000 mutated and generated scripts, or FUZZ=n: each gives a plan or diagnostics, and is printed right; and new examples for the property tests
 	FUZZ=$(or $(FUZZ),10000) $(PYTEST) -s tests/sql/test_mutations.py tests/sql/test_printer.py tests/sql/test_format.py
-	for round in 1 2 3 4 5; do FUZZ=1 $(PYTEST) tests/formats tests/tables tests/plan tests/dialects || exit 1; done
+	for round in 1 2 3 4 5 6 7 8 9 10; do FUZZ=1 $(PYTEST) tests/formats tests/tables tests/plan tests/dialects || exit 1; done
 	FUZZ=$(or $(FUZZ),4000) $(PYTEST) tests/run/test_changelog_properties.py
 
 lint: $(ENV)     ## Ruff and strict mypy

@@ -326,7 +326,7 @@ def same(left: pa.Array, right: pa.Array) -> bool:
     ]
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_batches(), st.data())
 def test_fast_way_equals_exact_way(batch, data):
     fields, lines, options = batch
@@ -342,7 +342,7 @@ def test_fast_way_equals_exact_way(batch, data):
         assert same(got, expected), (got, expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(

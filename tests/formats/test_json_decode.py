@@ -505,7 +505,7 @@ def test_fast_way_equals_exact_way(batch, data):
         assert same(got, expected), (got, expected)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_batches())
 def test_a_document_alone_is_read_as_among_others(batch):
     """Alone it may take the typed way, which a batch takes only if all its documents can."""

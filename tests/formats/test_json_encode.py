@@ -217,7 +217,7 @@ def _tables(draw):
     return [t.Field(f"c{i}", type_) for i, type_ in enumerate(types)], columns
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     _tables(),
     st.sampled_from(["SQL", "ISO-8601"]),

@@ -89,7 +89,7 @@ def make_identity(place: Path, name: str) -> Identity:
 
 
 def _keytool(*given: str | Path) -> str:
-    return _output(find_java().resolve().with_name("keytool"), *given)
+    return _output(find_java().resolve().with_name("keytool"), "-J-XX:TieredStopAtLevel=1", *given)
 
 
 def _output(*command: str | Path) -> str:

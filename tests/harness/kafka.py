@@ -9,6 +9,12 @@ from tidemill.broker import topics
 from tidemill.broker.records import Record, format_line, parse_line
 
 
+def client(bootstrap: str, **settings: Any) -> dict[str, Any]:
+    """Settings of a client of the library's own: what `topics` cannot do."""
+    # Half of the backoff passes before the library connects at all.
+    return {"bootstrap.servers": bootstrap, "reconnect.backoff.ms": 20, **settings}
+
+
 def produce(bootstrap: str, topic: str, *records: Record | dict[str, Any] | str | bytes) -> None:
     """Write records, each a Record, the members of one (`{"key": …, "value": …}`), or a value."""
     topics.write(bootstrap, topic, [_record(r) for r in records])

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
+from streams import new_counts, operators
+
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 Change = tuple[Any, ...]
@@ -57,13 +59,10 @@ def group_aggregate(
         "ttl": None if ttl is None else [ttl],
     }
     session = frame.sparkSession
-    operators = session._jvm.io.tidemill.state.Operators
     counts = counts or new_counts(session)
-    return DataFrame(operators.groupAggregate(frame._jdf, json.dumps(spec), counts), session)
-
-
-def new_counts(session: Any) -> Any:
-    return session._jvm.io.tidemill.state.Counts.of(session._jsparkSession)
+    return DataFrame(
+        operators(session).groupAggregate(frame._jdf, json.dumps(spec), counts), session
+    )
 
 
 def typed(spark: Any, stream_columns: dict[str, str], rows: list[Row]) -> list[Row]:

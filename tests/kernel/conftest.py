@@ -1,4 +1,4 @@
-"""One Spark JVM with the kernel jar for all kernel tests, and short ways to make and read topics."""
+"""A session of their own for all kernel tests, and short ways to make and read topics."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_jobs import Job, Topic
+from kernel_jobs import CLASSPATH, Job, Topic
 from streams import Run
 
 from tidemill.broker import Broker
+from tidemill.broker.jars import find_javac
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-JARS = ROOT / "src" / "tidemill" / "jars"
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
+def spark(spark: Any) -> Any:
+    """A session with Spark's own settings, but for what operators need, in the one JVM of the run."""
+    own = spark.newSession()
+    for key, value in SETTINGS.items():
+        own.conf.set(key, value)
+    return own
 
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "io.tidemill.checkpoint.LocalCheckpointFileManager"
+    ),
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+@pytest.fixture(scope="session")
+def java_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the kernel's own tests and of what tests here have in Java, compiled."""
     subprocess.run([sys.executable, ROOT / "tools" / "kernel.py", "build"], check=True)
-    settings = {
-        "spark.jars": ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "io.tidemill.checkpoint.LocalCheckpointFileManager"
-        ),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("tidemill-kernel-tests")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    classes = tmp_path_factory.mktemp("classes")
+    command = [find_javac(), "--release", "17", "-proc:none", "-cp", CLASSPATH, "-d", classes]
+    sources = (ROOT / "kernel/src/test/java").rglob("*.java")
+    built = subprocess.run([*command, *sources], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return classes
 
 
 @pytest.fixture

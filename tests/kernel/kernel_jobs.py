@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import pyspark
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
@@ -15,6 +18,14 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
+
+import tidemill
+from harness.kafka import client
+
+CLASSPATH = os.pathsep.join(
+    str(Path(package.__file__).parent / "jars" / "*") for package in (tidemill, pyspark)
+)
+"""Of what is compiled against the kernel."""
 
 
 @dataclass
@@ -35,11 +46,11 @@ class Topic:
     @cached_property
     def admin(self) -> AdminClient:
         # Kept: a client that is collected takes its unanswered requests with it.
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        return AdminClient(client(self.bootstrap))
 
     def write(self, *values: Any, partition: int = 0, **record: Any) -> None:
         """Write values (text, bytes or None), all with the same key, headers and timestamp."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
+        producer = Producer(client(self.bootstrap, **{"linger.ms": 0}))
         failed: list[Any] = []
         for value in values:
             producer.produce(
@@ -54,7 +65,7 @@ class Topic:
 
     def read(self) -> list[Any]:
         """All records there are, in order of partition and offset."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
+        consumer = Consumer(client(self.bootstrap, **{"group.id": "reader"}))
         records = []
         try:
             for partition in range(self.partitions):
@@ -73,7 +84,7 @@ class Topic:
         return records
 
     def committed(self, group: str) -> list[int]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        consumer = Consumer(client(self.bootstrap, **{"group.id": group}))
         try:
             places = [TopicPartition(self.name, p) for p in range(self.partitions)]
             return [place.offset for place in consumer.committed(places, 10)]
@@ -81,7 +92,7 @@ class Topic:
             consumer.close()
 
     def commit(self, group: str, offsets: dict[int, int]) -> None:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        consumer = Consumer(client(self.bootstrap, **{"group.id": group}))
         try:
             places = [TopicPartition(self.name, p, offset) for p, offset in offsets.items()]
             consumer.commit(offsets=places, asynchronous=False)

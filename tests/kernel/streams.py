@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tidemill.spark.java import java_class
+
 SYMBOLS = ("+I", "-U", "+U", "-D")
 
 
@@ -18,10 +20,11 @@ class Stream:
     def __init__(self, spark: Any, columns: dict[str, str], partitions: int = 2) -> None:
         from pyspark.sql import DataFrame
 
-        jvm = spark._jvm
-        self._jvm = jvm
-        memory = jvm.org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-        self._memory = memory.apply(spark._jsparkSession, partitions, jvm.Encoders.STRING())
+        self._spark = spark
+        streaming = "org.apache.spark.sql.execution.streaming.runtime"
+        memory = java_class(spark, f"{streaming}.MemoryStream")
+        text = java_class(spark, "org.apache.spark.sql.Encoders").STRING()
+        self._memory = memory.apply(spark._jsparkSession, partitions, text)
         texts = ", ".join(f"{name} STRING" for name in columns)
         casts = [
             f"from_json(r.{name}, '{type_}') AS {name}"
@@ -34,9 +37,18 @@ class Stream:
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
         text = "\n".join(json.dumps(row) for row in rows)
-        reader = self._jvm.java.io.BufferedReader(self._jvm.java.io.StringReader(text))
-        lines = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(reader.lines().toList())
-        self._memory.addData(lines)
+        reader = java_class(self._spark, "java.io.StringReader")(text)
+        lines = java_class(self._spark, "java.io.BufferedReader")(reader).lines().toList()
+        converters = java_class(self._spark, "scala.jdk.javaapi.CollectionConverters")
+        self._memory.addData(converters.asScala(lines))
+
+
+def operators(session: Any) -> Any:
+    return java_class(session, "io.tidemill.state.Operators")
+
+
+def new_counts(session: Any) -> Any:
+    return java_class(session, "io.tidemill.state.Counts").of(session._jsparkSession)
 
 
 class Run:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from streams import Run, Stream
+from streams import Run, Stream, operators
 
 pytestmark = pytest.mark.spark
 
@@ -35,8 +35,7 @@ def deduplicate(
         "ttl": None if ttl is None else [ttl],
     }
     session = frame.sparkSession
-    operators = session._jvm.io.tidemill.state.Operators
-    return DataFrame(operators.deduplicate(frame._jdf, json.dumps(spec)), session)
+    return DataFrame(operators(session).deduplicate(frame._jdf, json.dumps(spec)), session)
 
 
 def model(

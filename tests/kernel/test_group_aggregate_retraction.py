@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aggregate_model import (
-    Model,
-    Row,
-    by_key,
-    call,
-    difference,
-    group_aggregate,
-    new_counts,
-    typed,
-)
-from streams import SYMBOLS, Run, Stream
+from aggregate_model import Model, Row, by_key, call, difference, group_aggregate, typed
+from streams import SYMBOLS, Run, Stream, new_counts
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("time_type")]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streams import SYMBOLS, Run, Stream
+from streams import SYMBOLS, Run, Stream, new_counts, operators
 
 pytestmark = pytest.mark.spark
 
@@ -68,15 +68,14 @@ def join(
         "ttl": ttl,
     }
     session = frame.sparkSession
-    state = session._jvm.io.tidemill.state
     parts = [
         frame.where(f"side = '{side}'").selectExpr(
             f"n AS {names[0]}", f"k AS {names[1]}", f"v AS {names[2]}", "_kind"
         )
         for side, names in (("left", LEFT), ("right", RIGHT))
     ]
-    counts = state.Counts.of(session._jsparkSession)
-    jdf = state.Operators.join(parts[0]._jdf, parts[1]._jdf, json.dumps(spec), counts)
+    counts = new_counts(session)
+    jdf = operators(session).join(parts[0]._jdf, parts[1]._jdf, json.dumps(spec), counts)
     joined = DataFrame(jdf, session)
     joined.counts = counts
     return joined
@@ -495,7 +494,6 @@ def test_keys_of_different_types_are_refused(spark: Any) -> None:
     stream = Stream(spark, {**COLUMNS, "v": "BIGINT"})
     left = stream.frame.selectExpr("n AS c0", "k AS c1")
     right = stream.frame.selectExpr("n AS c2", "v AS c3")
-    state = spark._jvm.io.tidemill.state
     spec = {
         "name": "Join of test",
         "kind": "INNER",
@@ -503,9 +501,9 @@ def test_keys_of_different_types_are_refused(spark: Any) -> None:
         "right": {"columns": ["c2"], "keys": ["c3"], "unique": None},
         "nullSafe": [False],
     }
-    counts = state.Counts.of(spark._jsparkSession)
+    counts = new_counts(spark)
     with pytest.raises(Exception, match="Join of test: keys of different types: INT and BIGINT"):
-        DataFrame(state.Operators.join(left._jdf, right._jdf, json.dumps(spec), counts), spark)
+        DataFrame(operators(spark).join(left._jdf, right._jdf, json.dumps(spec), counts), spark)
 
 
 def test_each_side_is_forgotten_after_its_own_time(spark: Any, run: Callable[[Any], Run]) -> None:

@@ -21,6 +21,8 @@ from confluent_kafka.admin import (
 )
 from kernel_jobs import Job, JobFailed, Topic, finish
 
+from tidemill.spark.java import java_class
+
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 ALL = ["key", "value", "topic", "partition", "origin", "offset", "timestamp", "timestamp_type"]
@@ -56,7 +58,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 def notices(spark: Any) -> str:
     """What was told to the user since the last call."""
-    return str(spark._jvm.io.tidemill.Notices.take())
+    return str(java_class(spark, "io.tidemill.Notices").take())
 
 
 def numbers(start: int, end: int) -> list[str]:
@@ -354,7 +356,7 @@ def test_empty_topics_end_at_once(
 def test_starts_are_counted_below_a_checkpoint(
     spark: Any, filled: Topic, jobs: Start, tmp_path: Path
 ) -> None:
-    starts = spark._jvm.io.tidemill.Lifecycle
+    starts = java_class(spark, "io.tidemill.Lifecycle")
     both = read(spark, filled).union(read(spark, filled, table="other"))
     assert starts.fixed(str(tmp_path)) == 0
     finish(jobs(both, tmp_path / "job"))
@@ -369,7 +371,7 @@ def test_starts_are_counted_below_a_checkpoint(
 def test_a_job_that_is_asked_to_end_before_it_has_a_source_begins_no_batch(
     spark: Any, filled: Topic, jobs: Start, tmp_path: Path
 ) -> None:
-    lifecycle = spark._jvm.io.tidemill.Lifecycle
+    lifecycle = java_class(spark, "io.tidemill.Lifecycle")
     lifecycle.begin(str(tmp_path))
     lifecycle.drain(str(tmp_path))
     assert finish(jobs(read(spark, filled), tmp_path)).rows == []
@@ -489,7 +491,7 @@ def test_new_partitions_are_read_from_their_beginning(
     topic.write("a")
     frame = read(spark, topic, startup={"mode": "latest-offset"}, discoveryIntervalMs=200)
     job = jobs(frame, tmp_path, available_now=False)
-    wait_for(lambda: spark._jvm.io.tidemill.Lifecycle.fixed(str(tmp_path)) == 1)
+    wait_for(lambda: java_class(spark, "io.tidemill.Lifecycle").fixed(str(tmp_path)) == 1)
     for future in topic.admin.create_partitions([NewPartitions(topic.name, 2)]).values():
         future.result(30)
     topic.write("b", "c", partition=1)
@@ -936,7 +938,7 @@ def admin_spec(bootstrap: str, **more: Any) -> str:
 
 
 def test_topics_are_described_and_created(spark: Any, make_topic: Make) -> None:
-    admin = spark._jvm.io.tidemill.kafka.Admin
+    admin = java_class(spark, "io.tidemill.kafka.Admin")
     topic = make_topic(partitions=3)
     new = f"{topic.name}-new"
     shape = {"partitions": 2, "configs": {"cleanup.policy": "compact"}}
@@ -970,7 +972,7 @@ def test_an_unreachable_broker_is_noticed_in_time(
     begun = time.monotonic()
     with pytest.raises(Py4JJavaError) as failed:
         asked = admin_spec(address, topics=["t"])
-        spark._jvm.io.tidemill.kafka.Admin.describeTopics(asked, 2000)
+        java_class(spark, "io.tidemill.kafka.Admin").describeTopics(asked, 2000)
     assert time.monotonic() - begun < 4
     message = failed.value.java_exception.getMessage()
     assert message.startswith("TIDEMILL{")

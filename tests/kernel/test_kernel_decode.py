@@ -6,6 +6,8 @@ Documents are made of odd and plain parts, and then damaged byte by byte. FUZZ=n
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import os
 import random
@@ -14,14 +16,15 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JJavaError
 
 from tidemill import types as t
 from tidemill.formats import format_module
+from tidemill.spark.java import java_class
 from tidemill.spark.kernel_decode import straight_way
 from tidemill.spark.source import Decode, Side
 
@@ -69,7 +72,8 @@ WIDE_AVRO = (*AVRO_FIELDS, t.Field("tiny", t.TinyIntType()), SHORT[0])
 
 
 class Kernel:
-    """A decoder of the kernel; `read` gives the rows of a document, or None where it is not sure.
+    """A decoder of the kernel; `read` gives the rows of a document, or None where it is not sure. `read_all` reads one
+    after the other: what the decoder learns from one it uses for the next.
 
     `as_key`: of the side that a record's key is read with, beside a value of which nothing is wanted. `keys`: the
     primary key's columns.
@@ -78,12 +82,12 @@ class Kernel:
     def __init__(
         self,
         spark: Any,
+        java_tests: Path,
         side: Side,
         kinds: bool,
         as_key: bool = False,
         keys: tuple[int, ...] = (),
     ) -> None:
-        jvm = spark._jvm
         order = tuple(range(len(side.wanted)))
         value, key = (Side("json", {}, (), (), ""), side) if as_key else (side, None)
         decode = Decode(
@@ -91,36 +95,36 @@ class Kernel:
         )
         way = straight_way(decode, "", lambda: "")
         assert way is not None
-        decode_package = jvm.io.tidemill.decode
-        spec_class = jvm.java.lang.Class.forName(
-            "io.tidemill.decode.Decoder$Spec",
-            True,
-            jvm.Thread.currentThread().getContextClassLoader(),
+        loader = java_class(spark, "java.lang.Thread").currentThread().getContextClassLoader()
+        spec = loader.loadClass("io.tidemill.decode.Decoder$Spec")
+        mapper = java_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
+        self._decoder = java_class(spark, "io.tidemill.decode.Decoder").of(
+            mapper.readValue(json.dumps(way["key" if as_key else "value"]), spec)
         )
-        mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        self._decoder = decode_package.Decoder.of(
-            mapper.readValue(json.dumps(way["key" if as_key else "value"]), spec_class)
-        )
-        writer = jvm.org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+        url = java_class(spark, "java.net.URL")
+        places = spark._sc._gateway.new_array(url, 1)
+        places[0] = url(f"{java_tests.as_uri()}/")
+        tests = java_class(spark, "java.net.URLClassLoader")(places, loader)
+        documents = tests.loadClass("io.tidemill.decode.Documents")
+        self._documents = documents.getDeclaredConstructor().newInstance()
         self._width = len(order) + kinds
-        self._writers = [writer(self._width, 64) for _ in range(2)]
-        self._rows = spark._sc._gateway.new_array(writer, 2)
-        for i, made in enumerate(self._writers):
-            self._rows[i] = made
         types = {f.name: f.type for f in side.fields}
         self._types = [types[name] for name in side.wanted] + [t.TinyIntType()] * kinds
 
     def read(self, document: bytes) -> list[list[Any]] | None:
-        for writer in self._writers:
-            writer.reset()
-            writer.zeroOutNullBytes()
-        try:
-            found = self._decoder.read(document, 0, len(document), self._rows)
-        except Py4JJavaError as error:
-            assert error.java_exception.getClass().getSimpleName() == "Unsure", error
+        return self.read_all([document])[0]
+
+    def read_all(self, documents: Sequence[bytes]) -> list[list[list[Any]] | None]:
+        given = b"".join(struct.pack(">i", len(document)) + document for document in documents)
+        found = io.BytesIO(self._documents.read(self._decoder, self._width, bytearray(given)))
+        return [self._rows(found) for _ in documents]
+
+    def _rows(self, found: io.BytesIO) -> list[list[Any]] | None:
+        (number,) = struct.unpack(">b", found.read(1))
+        if number < 0:
             return None
-        kept = [w for i, w in enumerate(self._writers) if found & 1 << i]
-        return [unpacked(bytes(w.getRow().getBytes()), self._types) for w in kept]
+        lengths = (struct.unpack(">i", found.read(4))[0] for _ in range(number))
+        return [unpacked(found.read(length), self._types) for length in lengths]
 
 
 def unpacked(row: bytes, types: Sequence[t.SqlType]) -> list[Any]:
@@ -408,18 +412,19 @@ CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_where_the_kernel_is_sure_it_is_right(spark: Any, case: str) -> None:
+def test_where_the_kernel_is_sure_it_is_right(spark: Any, java_tests: Path, case: str) -> None:
     name, fields, options, documents = CASES[case]
     dice = random.Random(case) if "FUZZ" not in os.environ else random.Random()
     options = dict(options)
     wanted = options.pop("wanted", tuple(f.name for f in fields))
     as_key = options.pop("as_key", False)
     kinds = name.endswith("-json")
-    kernel = Kernel(spark, Side(name, options, fields, wanted, f"{name}."), kinds, as_key)
+    side = Side(name, options, fields, wanted, f"{name}.")
+    kernel = Kernel(spark, java_tests, side, kinds, as_key)
     decoder = format_module(name).decoder(fields, options, wanted)
     sure = 0
-    for document, _ in zip(documents(dice), range(ROUNDS), strict=False):
-        found = kernel.read(document)
+    tried = list(itertools.islice(documents(dice), ROUNDS))
+    for document, found in zip(tried, kernel.read_all(tried), strict=True):
         if found is not None:
             sure += 1
             assert found == python_rows(decoder, document, kernel._types), document
@@ -447,20 +452,25 @@ IN_TURN: dict[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("name", IN_TURN)
-def test_each_byte_in_turn_may_be_another(spark: Any, name: str) -> None:
+def test_each_byte_in_turn_may_be_another(spark: Any, java_tests: Path, name: str) -> None:
     _, fields, options, _ = CASES[name]
     wanted = tuple(f.name for f in fields)
-    kernel = Kernel(spark, Side(name, options, fields, wanted, ""), name.endswith("-json"))
+    side = Side(name, options, fields, wanted, "")
+    kernel = Kernel(spark, java_tests, side, name.endswith("-json"))
     decoder = format_module(name).decoder(fields, options, wanted)
     assert kernel.read(IN_TURN[name][0]) is not None
     for document in IN_TURN[name]:
-        for at in range(len(document)):
-            for other in b'"x?\\{}],:0\x00\x80 ':
-                changed = document[:at] + bytes([other]) + document[at + 1 :]
-                for found in (document, changed):
-                    rows = kernel.read(found)
-                    if rows is not None:
-                        assert rows == python_rows(decoder, found, kernel._types), found
+        right = python_rows(decoder, document, kernel._types)
+        changed = [
+            document[:at] + bytes([other]) + document[at + 1 :]
+            for at in range(len(document))
+            for other in b'"x?\\{}],:0\x00\x80 '
+        ]
+        found = kernel.read_all([each for pair in changed for each in (document, pair)])
+        assert all(rows in (None, right) for rows in found[::2])
+        for each, rows in zip(changed, found[1::2], strict=True):
+            if rows is not None:
+                assert rows == python_rows(decoder, each, kernel._types), each
 
 
 PLAIN_DOCUMENTS = {
@@ -496,11 +506,11 @@ PLAIN_DOCUMENTS = {
 
 
 @pytest.mark.parametrize("name", PLAIN_DOCUMENTS)
-def test_the_kernel_is_sure_of_plain_documents(spark: Any, name: str) -> None:
+def test_the_kernel_is_sure_of_plain_documents(spark: Any, java_tests: Path, name: str) -> None:
     format_name, fields, options, _ = CASES[name]
     wanted = tuple(f.name for f in fields)
     side = Side(format_name, options, fields, wanted, "")
-    kernel = Kernel(spark, side, format_name.endswith("-json"))
+    kernel = Kernel(spark, java_tests, side, format_name.endswith("-json"))
     assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
 
 
@@ -515,11 +525,14 @@ KEYS: dict[str, tuple[t.SqlType, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_an_update_that_changes_the_key_is_for_python(spark: Any, name: str) -> None:
+def test_an_update_that_changes_the_key_is_for_python(
+    spark: Any, java_tests: Path, name: str
+) -> None:
     """Which counts it. One of another column is not, nor is an insert or a delete."""
     type_, values = KEYS[name]
     fields = (t.Field("v", t.STRING), t.Field("k", type_))
-    kernel = Kernel(spark, Side("debezium-json", {}, fields, ("v", "k"), ""), True, keys=(1,))
+    side = Side("debezium-json", {}, fields, ("v", "k"), "")
+    kernel = Kernel(spark, java_tests, side, True, keys=(1,))
 
     def read(old: str, now: str, word: str = "u") -> bool:
         sides = f'"before": {{"v": "x", "k": {old}}}, "after": {{"v": "longer", "k": {now}}}'

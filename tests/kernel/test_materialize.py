@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from streams import SYMBOLS, Run, Stream
+from streams import SYMBOLS, Run, Stream, new_counts, operators
 
 pytestmark = pytest.mark.spark
 
@@ -37,10 +37,9 @@ def materialize(
         "insertOnly": insert_only,
     }
     session = frame.sparkSession
-    state = session._jvm.io.tidemill.state
-    counts = state.Counts.of(session._jsparkSession)
+    counts = new_counts(session)
     return DataFrame(
-        state.Operators.materialize(frame._jdf, json.dumps(spec), counts), session
+        operators(session).materialize(frame._jdf, json.dumps(spec), counts), session
     ), counts
 
 

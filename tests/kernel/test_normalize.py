@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from streams import SYMBOLS, Run, Stream
+from streams import SYMBOLS, Run, Stream, new_counts, operators
 
 pytestmark = pytest.mark.spark
 
@@ -39,10 +39,9 @@ def normalize(
         "updateBefore": update_before,
         "ttl": None if ttl is None else [ttl],
     }
-    state = session._jvm.io.tidemill.state
-    counts = state.Counts.of(session._jsparkSession)
+    counts = new_counts(session)
     return DataFrame(
-        state.Operators.normalize(frame._jdf, json.dumps(spec), counts), session
+        operators(session).normalize(frame._jdf, json.dumps(spec), counts), session
     ), counts
 
 

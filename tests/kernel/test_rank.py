@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from streams import SYMBOLS, Run, Stream
+from streams import SYMBOLS, Run, Stream, new_counts, operators
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +53,8 @@ def rank(frame: Any, spec: dict[str, Any]) -> tuple[Any, Any]:
     from pyspark.sql import DataFrame
 
     session = frame.sparkSession
-    state = session._jvm.io.tidemill.state
-    counts = state.Counts.of(session._jsparkSession)
-    return DataFrame(state.Operators.rank(frame._jdf, json.dumps(spec), counts), session), counts
+    counts = new_counts(session)
+    return DataFrame(operators(session).rank(frame._jdf, json.dumps(spec), counts), session), counts
 
 
 class Model:

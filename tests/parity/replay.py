@@ -144,7 +144,7 @@ class _Replayed:
                 wire.write_step(self.bootstrap, self.case, step, self.values)
             if self.way is Way.RESTARTED:
                 self._start(one_by_one=True)
-                self._wait_for_half()
+                self._wait_for_half(step)
                 self.close()
                 self._start()
             elif not step:
@@ -177,14 +177,12 @@ class _Replayed:
                 self.types = tuple((c.name, str(c.type)) for c in columns)
                 self.keys = job.job.roots[0].input.upsert_keys
 
-    def _wait_for_half(self) -> None:
-        """Until a job has read half of what there is, or has ended."""
-        half = len(self.case.steps[0].records) // 2
-        if "'latest-offset'" in (_STARTUP.search(self.case.script) or ("",))[0]:
-            half = 0
+    def _wait_for_half(self, step: int) -> None:
+        """Until a job has read half of what a step brings, or all that it will read of it, or has ended."""
+        half = len(self.case.steps[step].records) // 2
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and any(job.is_active for job in self.jobs):
-            if any(_records_read(job) >= half for job in self.jobs):
+            if any(_records_read(job) >= half or _is_idle(job) for job in self.jobs):
                 return
             time.sleep(0.02)
 
@@ -208,9 +206,6 @@ class _Replayed:
                 raise failure
 
 
-_STARTUP = re.compile(r"'scan\.startup\.mode' = '[^']*'")
-
-
 def _records_read(job: Any) -> int:
     totals = [
         int((source.get("metrics") or {}).get("records", 0))
@@ -218,6 +213,11 @@ def _records_read(job: Any) -> int:
         for source in report["sources"]
     ]
     return sum(totals)
+
+
+def _is_idle(job: Any) -> bool:
+    """Whether it has found nothing to read, as where its group has read everything before."""
+    return bool(job.query.status["message"] == "Waiting for data to arrive")
 
 
 class Replays:

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from harness import registry
+from harness.kafka import client
 from tidemill.broker import topics
 from tidemill.broker.records import Record as WireRecord
 
@@ -96,9 +97,7 @@ def _member(bootstrap: str, group: str) -> Iterator[Consumer]:
     Not an admin client: while a broker makes its first group, that of librdkafka crashes when it asks, and what it says
     is lost.
     """
-    member = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
-    )
+    member = Consumer(client(bootstrap, **{"group.id": group, "enable.auto.commit": False}))
     try:
         yield member
     finally:
@@ -152,7 +151,7 @@ def _wire_record(r: Record) -> WireRecord:
 
 
 def _settings(bootstrap: str) -> dict[str, object]:
-    return {"bootstrap.servers": bootstrap, "log_level": 0}
+    return client(bootstrap, log_level=0)
 
 
 def _admin(bootstrap: str) -> AdminClient:

@@ -25,6 +25,7 @@ import pytest
 from world import World
 
 import tidemill
+from harness.java import SHORT_LIVED
 from tidemill.broker import Broker
 from tidemill.errors import UsageError
 from tidemill.spark import check_version
@@ -32,8 +33,6 @@ from tidemill.spark import check_version
 SPARK_HOME = Path(pyspark.__file__).parent
 TIDEMILL = Path(sys.executable).with_name("tidemill")
 PATIENCE_SECONDS = 300
-# Short-lived JVMs: the second compiler and the parallel collectors only cost here.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 DATAGEN = """
 CREATE TABLE numbers (n BIGINT) WITH (
@@ -97,7 +96,7 @@ class _Daemon:
                 env=environment(
                     SPARK_HOME=str(SPARK_HOME),
                     SPARK_DAEMON_MEMORY="256m",
-                    SPARK_DAEMON_JAVA_OPTS=JVM_OPTIONS,
+                    SPARK_DAEMON_JAVA_OPTS=SHORT_LIVED,
                 ),
                 cwd=log.parent,
                 stdout=out,
@@ -193,8 +192,8 @@ def test_page_views_on_a_cluster_whose_workers_do_not_have_us(
         "spark.pyspark.python": str(cluster.python),
         "spark.executor.memory": "512m",
         "spark.driver.memory": "512m",
-        "spark.executor.extraJavaOptions": JVM_OPTIONS,
-        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.driver.extraJavaOptions": SHORT_LIVED,
         # Often enough that the threads of the state store look for our checkpoint files as well.
         "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
     }
@@ -256,7 +255,7 @@ CREATE TABLE copied (n BIGINT, padding STRING) WITH (
 """
 SMALL = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
     "spark.ui.retainedStages": "10000",
 }
 # How often tasks have failed in a session.
@@ -367,7 +366,7 @@ spark = (
     .config("spark.jars", tidemill.jars())
     .config("spark.ui.enabled", "false")
     .config("spark.driver.memory", "512m")
-    .config("spark.driver.extraJavaOptions", {JVM_OPTIONS!r})
+    .config("spark.driver.extraJavaOptions", {SHORT_LIVED!r})
     .config("spark.sql.ansi.enabled", "true")
     .getOrCreate()
 )

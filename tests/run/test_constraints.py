@@ -272,7 +272,7 @@ WAYS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data(), WAYS, st.booleans())
 def test_columns_are_judged_as_their_values_would_be(
     data: st.DataObject, how: Enforcement, drops: bool

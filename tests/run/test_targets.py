@@ -68,8 +68,7 @@ def targets(
     environment = Environment(python_files=python_files)
     (job,) = compile_script(parse_script(Source("t.sql", text), {}), environment)
     assert isinstance(job, Job)
-    kernel = SimpleNamespace(tidemill=SimpleNamespace(kafka=SimpleNamespace(Admin=broker)))
-    spark: Any = SimpleNamespace(_jvm=SimpleNamespace(io=kernel))
+    spark: Any = SimpleNamespace(_jvm=SimpleNamespace(**{"io.tidemill.kafka.Admin": broker}))
     return check_tables(spark, job)
 
 

@@ -49,6 +49,8 @@ def _settings(bootstrap: str) -> dict[str, Any]:
         "bootstrap.servers": bootstrap,
         "client.id": "tidemill",
         "socket.connection.setup.timeout.ms": 5000,
+        # Half of it passes before the library connects at all.
+        "reconnect.backoff.ms": 20,
         "logger": _LOGGER,
         # Without a callback the library prints its errors.
         "error_cb": lambda error: None,

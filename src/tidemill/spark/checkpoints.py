@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from tidemill.errors import JobError, job_error
 from tidemill.plan.environment import Job
 from tidemill.plan.fingerprint import Fingerprint, difference, fingerprint
+from tidemill.spark.java import java_class
 from tidemill.spark.sink import transactional_id_prefix
 from tidemill.tables.kafka import TopicTable
 
@@ -97,7 +98,7 @@ class Checkpoint:
         self._entry("offsets", committed)
         partitions = self.partitions(committed)
         if has_state and partitions is not None:
-            files = self.spark._jvm.io.tidemill.checkpoint.StateFiles
+            files = java_class(self.spark, "io.tidemill.checkpoint.StateFiles")
             # The state of version 1 is what the first batch, which has the number 0, leaves.
             wrong = files.broken(self.place, self._conf, committed + 1, partitions)
             if wrong:
@@ -151,12 +152,14 @@ class Checkpoint:
             return None
         stream = system.open(path)
         try:
-            return str(self.spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(
+                java_class(self.spark, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
+            )
         finally:
             stream.close()
 
     def _path(self, place: str) -> Any:
-        return self.spark._jvm.org.apache.hadoop.fs.Path(place)
+        return java_class(self.spark, "org.apache.hadoop.fs.Path")(place)
 
     def _hadoop(self, name: str) -> tuple[Any, Any]:
         path = self._path(f"{self.place}/{name}" if name else self.place)

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from tidemill import __version__
 from tidemill.errors import job_error, usage_error
 from tidemill.spark import check_version
+from tidemill.spark.java import java_class
 from tidemill.spark.restarts import silence
 
 _PACKAGE = Path(__file__).parent.parent
@@ -227,13 +228,13 @@ def attach(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkS
             own.conf.set(key, value)
     except PySparkException as error:
         raise usage_error("SETUP-019", f"Spark refuses a setting: {_first_line(error)}") from error
-    spark._jvm.io.tidemill.functions.Functions.register(own._jsparkSession)
+    java_class(spark, "io.tidemill.functions.Functions").register(own._jsparkSession)
     return own
 
 
 def _check_kernel(spark: SparkSession) -> None:
     """The jar in the JVM is there, is ours, and was compiled for the Spark that runs it."""
-    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = java_class(spark, "java.lang.Thread").currentThread().getContextClassLoader()
     stream = loader.getResourceAsStream("tidemill-kernel.properties")
     if stream is None:
         raise usage_error(
@@ -242,7 +243,7 @@ def _check_kernel(spark: SparkSession) -> None:
             "tidemill.jars() names them: SparkSession.builder.config('spark.jars', …) or spark-submit --jars …;"
             " a Session() outside spark-submit starts its own Spark with them",
         )
-    facts = spark._jvm.java.util.Properties()
+    facts = java_class(spark, "java.util.Properties")()
     facts.load(stream)
     stream.close()
     version, built_for = facts.getProperty("version"), facts.getProperty("spark")

@@ -16,6 +16,7 @@ from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal,
 from tidemill.plan.nodes import Keys
 from tidemill.spark.counting import Numbers
 from tidemill.spark.expressions import column_name
+from tidemill.spark.java import java_class
 from tidemill.spark.types import spark_ddl
 
 _WARNINGS = {
@@ -42,7 +43,7 @@ class Tally:
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
-        counts = self.spark._jvm.io.tidemill.state.Counts.of(self.spark._jsparkSession)
+        counts = java_class(self.spark, "io.tidemill.state.Counts").of(self.spark._jsparkSession)
         self._counts.append((name, counts))
         return counts
 
@@ -302,7 +303,7 @@ def _operator(
 ) -> DataFrame:
     """`counted`: the name under which it counts what should not be, if it does."""
     spark = frames[0].sparkSession
-    operator = getattr(spark._jvm.io.tidemill.state.Operators, method)
+    operator = getattr(java_class(spark, "io.tidemill.state.Operators"), method)
     told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
     demand.tally.made[id(demand.node)] = {
         "operator": method,
@@ -322,7 +323,9 @@ def _table(node: nodes.Node) -> str:
 def divert(frame: DataFrame, spec: str) -> DataFrame:
     """The rows without those that are dead letters, which go to a topic in the task that has read them."""
     spark = frame.sparkSession
-    return DataFrame(spark._jvm.io.tidemill.kafka.DeadLetters.divert(frame._jdf, spec), spark)
+    return DataFrame(
+        java_class(spark, "io.tidemill.kafka.DeadLetters").divert(frame._jdf, spec), spark
+    )
 
 
 def _column(expr: Expr | None) -> str | None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tidemill.errors import JobError, job_error
 from tidemill.plan.environment import Job
 from tidemill.spark.faults import diagnose
+from tidemill.spark.java import java_class
 from tidemill.spark.source import topics_spec
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import KafkaTable, TopicTable, is_partitioner_class
@@ -34,7 +35,7 @@ class Targets:
 
 def check_tables(spark: SparkSession, job: Job) -> Targets:
     """Reach the brokers and find the topics, so that a slip is told before anything runs."""
-    admin = spark._jvm.io.tidemill.kafka.Admin
+    admin = java_class(spark, "io.tidemill.kafka.Admin")
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
     told: list[str] = []
     # Sources first: a topic that is written as well must exist all the same.

@@ -19,6 +19,7 @@ from tidemill.changelog import KIND_COLUMN, RowKind
 from tidemill.output import Output
 from tidemill.plan import nodes
 from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.java import java_class
 from tidemill.spark.lower import with_kind
 from tidemill.tables.builtin import PrintTable
 from tidemill.types import Field
@@ -72,7 +73,7 @@ def register_printer(spark: SparkSession, job: str, printer: Printer) -> None:
 
 
 def printers(spark: SparkSession) -> Any:
-    return spark._jvm.io.tidemill.kafka.Printer.BY_JOB
+    return java_class(spark, "io.tidemill.kafka.Printer").BY_JOB
 
 
 # --- in a Python worker ----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from tidemill.plan.user_functions import python_path
 from tidemill.spark.checkpoints import Checkpoint, settle
 from tidemill.spark.counting import Numbers
 from tidemill.spark.faults import diagnose, is_passing
+from tidemill.spark.java import java_class
 from tidemill.spark.lower import Lowering, reads_of
 from tidemill.spark.operators import Tally
 from tidemill.spark.partitioner import Partitioner, load_partitioner
@@ -124,7 +125,7 @@ class RunningJob:
 
     def notices(self) -> list[str]:
         """What there is to tell the user since the last call."""
-        said = [*self._said, *self.spark._jvm.io.tidemill.Notices.take().splitlines()]
+        said = [*self._said, *java_class(self.spark, "io.tidemill.Notices").take().splitlines()]
         said += self.tally.warnings()
         self._said.clear()
         return said
@@ -185,7 +186,7 @@ class RunningJob:
 
 
 def _lifecycle(spark: SparkSession) -> Any:
-    return spark._jvm.io.tidemill.Lifecycle
+    return java_class(spark, "io.tidemill.Lifecycle")
 
 
 def machine_zone() -> str:
@@ -317,7 +318,7 @@ class Runner:
 
     def _end_transactions(self, job: Job, ids: Iterable[str]) -> None:
         """What a killed run has left open holds up readers until it is ended."""
-        admin = self.spark._jvm.io.tidemill.kafka.Admin
+        admin = java_class(self.spark, "io.tidemill.kafka.Admin")
         for table, job_id in itertools.product(job.exactly_once, ids):
             connector = table.connector
             assert isinstance(connector, TopicTable)

@@ -28,6 +28,7 @@ from tidemill.spark.arrow import arrow_function, map_in_arrow
 from tidemill.spark.counting import Count
 from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault, reported
+from tidemill.spark.java import java_class
 from tidemill.spark.kernel_decode import straight_way
 from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
@@ -534,7 +535,7 @@ class Decoding:
 
     def read(self, spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:
         """The table's rows, by the kernel where it can."""
-        decoders = spark._jvm.io.tidemill.kafka.PythonDecoder
+        decoders = java_class(spark, "io.tidemill.kafka.PythonDecoder")
         straight = straight_way(
             self.decode,
             self.output.json(),

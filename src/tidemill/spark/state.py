@@ -23,6 +23,7 @@ from tidemill.plan.environment import Job
 from tidemill.plan.fingerprint import has_state
 from tidemill.spark.checkpoints import Checkpoint
 from tidemill.spark.expressions import column_name
+from tidemill.spark.java import java_class
 from tidemill.spark.operators import Tally
 from tidemill.types import Field
 
@@ -84,7 +85,7 @@ class Operator:
     def bytes(self) -> int:
         """On the disk, with what is kept for the batches before."""
         spark = self.checkpoint.spark
-        files = spark._jvm.io.tidemill.checkpoint.StateFiles
+        files = java_class(spark, "io.tidemill.checkpoint.StateFiles")
         sizes = dict(files.sizes(self.checkpoint.place, spark._jsc.hadoopConfiguration()))
         return int(sizes.get(self.number, 0))
 
@@ -108,7 +109,7 @@ class Operator:
             values = values.selectExpr("key", "value", "CAST(NULL AS MAP<BIGINT, BINARY>) AS pages")
         schema = s.StructType.fromJson(json.loads(self.described["inputs"][0]))
         keys = s.StructType([schema[name] for name in self.described["keys"]])
-        read = spark._jvm.io.tidemill.state.StateReader.rows(
+        read = java_class(spark, "io.tidemill.state.StateReader").rows(
             values._jdf,
             self.described["operator"],
             json.dumps(self.described["spec"]),
