@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tidemill.spark import engine
 from tidemill.spark.engine import launch_settings
 
 OPTIONS = "spark.driver.extraJavaOptions"
 PARALLEL = "-XX:+UseParallelGC"
+
+
+@pytest.fixture(autouse=True)
+def _without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests without a JVM run before it is built."""
+    monkeypatch.setattr(engine, "kernel_jars", lambda: [])
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]"])
