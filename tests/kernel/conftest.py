@@ -14,6 +14,7 @@ from streams import Run
 
 from tidemill.broker import Broker
 from tidemill.broker.jars import find_javac
+from tidemill.spark.java import java_class
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -52,6 +53,17 @@ def java_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return classes
 
 
+@pytest.fixture(scope="session")
+def reader(spark: Any, java_tests: Path) -> Any:
+    """Of documents; one for all: py4j knows classes by their names, and so of each only that of one loader."""
+    url = java_class(spark, "java.net.URL")
+    places = spark._sc._gateway.new_array(url, 1)
+    places[0] = url(f"{java_tests.as_uri()}/")
+    loader = java_class(spark, "java.lang.Thread").currentThread().getContextClassLoader()
+    tests = java_class(spark, "java.net.URLClassLoader")(places, loader)
+    return tests.loadClass("io.tidemill.decode.Documents").newInstance()
+
+
 @pytest.fixture
 def make_topic(broker: Broker, topic_name: Callable[..., str]) -> Callable[..., Topic]:
     def make(partitions: int = 1, hint: str = "t", **configs: str) -> Topic:
@@ -86,10 +98,17 @@ def jobs(spark: Any) -> Iterator[Callable[..., Job]]:
 
 @pytest.fixture
 def time_type(spark: Any) -> Iterator[None]:
-    """Spark keeps TIME behind a switch; Tidemill turns it on."""
+    """Spark keeps TIME behind a switch, of the session that is active; Tidemill turns it on."""
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
     spark.conf.set("spark.sql.timeType.enabled", "true")
     yield
     spark.conf.unset("spark.sql.timeType.enabled")
+    if before.isDefined():
+        sessions.setActiveSession(before.get())
+    else:
+        sessions.clearActiveSession()
 
 
 @pytest.fixture

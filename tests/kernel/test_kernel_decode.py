@@ -16,7 +16,6 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -82,7 +81,7 @@ class Kernel:
     def __init__(
         self,
         spark: Any,
-        java_tests: Path,
+        reader: Any,
         side: Side,
         kinds: bool,
         as_key: bool = False,
@@ -101,12 +100,7 @@ class Kernel:
         self._decoder = java_class(spark, "io.tidemill.decode.Decoder").of(
             mapper.readValue(json.dumps(way["key" if as_key else "value"]), spec)
         )
-        url = java_class(spark, "java.net.URL")
-        places = spark._sc._gateway.new_array(url, 1)
-        places[0] = url(f"{java_tests.as_uri()}/")
-        tests = java_class(spark, "java.net.URLClassLoader")(places, loader)
-        documents = tests.loadClass("io.tidemill.decode.Documents")
-        self._documents = documents.newInstance()
+        self._reader = reader
         self._width = len(order) + kinds
         types = {f.name: f.type for f in side.fields}
         self._types = [types[name] for name in side.wanted] + [t.TinyIntType()] * kinds
@@ -116,7 +110,7 @@ class Kernel:
 
     def read_all(self, documents: Sequence[bytes]) -> list[list[list[Any]] | None]:
         given = b"".join(struct.pack(">i", len(document)) + document for document in documents)
-        found = io.BytesIO(self._documents.read(self._decoder, self._width, bytearray(given)))
+        found = io.BytesIO(self._reader.read(self._decoder, self._width, bytearray(given)))
         return [self._rows(found) for _ in documents]
 
     def _rows(self, found: io.BytesIO) -> list[list[Any]] | None:
@@ -412,7 +406,7 @@ CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_where_the_kernel_is_sure_it_is_right(spark: Any, java_tests: Path, case: str) -> None:
+def test_where_the_kernel_is_sure_it_is_right(spark: Any, reader: Any, case: str) -> None:
     name, fields, options, documents = CASES[case]
     dice = random.Random(case) if "FUZZ" not in os.environ else random.Random()
     options = dict(options)
@@ -420,7 +414,7 @@ def test_where_the_kernel_is_sure_it_is_right(spark: Any, java_tests: Path, case
     as_key = options.pop("as_key", False)
     kinds = name.endswith("-json")
     side = Side(name, options, fields, wanted, f"{name}.")
-    kernel = Kernel(spark, java_tests, side, kinds, as_key)
+    kernel = Kernel(spark, reader, side, kinds, as_key)
     decoder = format_module(name).decoder(fields, options, wanted)
     sure = 0
     tried = list(itertools.islice(documents(dice), ROUNDS))
@@ -452,11 +446,11 @@ IN_TURN: dict[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("name", IN_TURN)
-def test_each_byte_in_turn_may_be_another(spark: Any, java_tests: Path, name: str) -> None:
+def test_each_byte_in_turn_may_be_another(spark: Any, reader: Any, name: str) -> None:
     _, fields, options, _ = CASES[name]
     wanted = tuple(f.name for f in fields)
     side = Side(name, options, fields, wanted, "")
-    kernel = Kernel(spark, java_tests, side, name.endswith("-json"))
+    kernel = Kernel(spark, reader, side, name.endswith("-json"))
     decoder = format_module(name).decoder(fields, options, wanted)
     assert kernel.read(IN_TURN[name][0]) is not None
     for document in IN_TURN[name]:
@@ -506,11 +500,11 @@ PLAIN_DOCUMENTS = {
 
 
 @pytest.mark.parametrize("name", PLAIN_DOCUMENTS)
-def test_the_kernel_is_sure_of_plain_documents(spark: Any, java_tests: Path, name: str) -> None:
+def test_the_kernel_is_sure_of_plain_documents(spark: Any, reader: Any, name: str) -> None:
     format_name, fields, options, _ = CASES[name]
     wanted = tuple(f.name for f in fields)
     side = Side(format_name, options, fields, wanted, "")
-    kernel = Kernel(spark, java_tests, side, format_name.endswith("-json"))
+    kernel = Kernel(spark, reader, side, format_name.endswith("-json"))
     assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
 
 
@@ -525,14 +519,12 @@ KEYS: dict[str, tuple[t.SqlType, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_an_update_that_changes_the_key_is_for_python(
-    spark: Any, java_tests: Path, name: str
-) -> None:
+def test_an_update_that_changes_the_key_is_for_python(spark: Any, reader: Any, name: str) -> None:
     """Which counts it. One of another column is not, nor is an insert or a delete."""
     type_, values = KEYS[name]
     fields = (t.Field("v", t.STRING), t.Field("k", type_))
     side = Side("debezium-json", {}, fields, ("v", "k"), "")
-    kernel = Kernel(spark, java_tests, side, True, keys=(1,))
+    kernel = Kernel(spark, reader, side, True, keys=(1,))
 
     def read(old: str, now: str, word: str = "u") -> bool:
         sides = f'"before": {{"v": "x", "k": {old}}}, "after": {{"v": "longer", "k": {now}}}'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +17,12 @@ NOT_STRAIGHT = ("canal-json", "maxwell-json")
 
 
 @pytest.mark.parametrize("case", [c for c, whole in WHOLE.items() if whole[0] not in NOT_STRAIGHT])
-def test_a_document_that_is_cut_off_gives_no_row(spark: Any, java_tests: Path, case: str) -> None:
+def test_a_document_that_is_cut_off_gives_no_row(spark: Any, reader: Any, case: str) -> None:
     name, document, options = WHOLE[case]
     every = tuple(f.name for f in FIELDS)
     for wanted in (every, every[:1], ()):
         side = Side(name, options, FIELDS, wanted, "")
-        kernel = Kernel(spark, java_tests, side, name.endswith("-json"))
+        kernel = Kernel(spark, reader, side, name.endswith("-json"))
         assert kernel.read(document.encode())
         found = zip(cuts(document), kernel.read_all(cuts(document)), strict=True)
         assert [cut for cut, rows in found if rows] == []

@@ -750,7 +750,7 @@ def draw(number: int, datasets: int) -> Chain:
         chain.changes = [{} for _ in range(BATCHES)]
         for dataset in range(datasets):
             for at, source in enumerate(sources):
-                events = draw_changes(dice, source, dataset, dice.randint(5, 14))
+                events = draw_changes(dice, source, dataset, dice.randint(10, 20))
                 ends = sorted(dice.choices(range(len(events) + 1), k=BATCHES - 1))
                 for batch, (begin, end) in enumerate(
                     zip([0, *ends], [*ends, len(events)], strict=True)

@@ -319,7 +319,7 @@ def test_a_chain_gives_what_a_batch_query_gives(
     runs[number][1].result()
 
 
-@pytest.mark.skipif("CHAIN" in os.environ, reason="one chain has not all of them")
+@pytest.mark.skipif(len(CHAINS) < 8, reason="a few have not all of them")
 def test_every_operator_is_in_some_chain() -> None:
     stages = [stage for number in CHAINS for stage in draw(number, DATASETS).stages]
     operators = {stage.operator.rpartition(" ")[2] for stage in stages}
@@ -330,7 +330,9 @@ def test_every_operator_is_in_some_chain() -> None:
 
 @pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.skipif("CHAIN" in os.environ, reason="one chain is not half of them")
+@pytest.mark.skipif(
+    len(CHAINS) < (20 if "FUZZ" in os.environ else 8), reason="of a few, less than half may do so"
+)
 def test_half_of_the_cases_carry_a_retraction_through_three_operators(
     runs: dict[int, tuple[Chain, Future[None]]],
 ) -> None:

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from tidemill.spark import engine
 from tidemill.spark.engine import launch_settings
 
 OPTIONS = "spark.driver.extraJavaOptions"
 PARALLEL = "-XX:+UseParallelGC"
+
+
+VARIABLES = ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a kernel, which need not be built yet, and without what this run of tests tells its JVMs."""
+    monkeypatch.setattr(engine, "kernel_jars", list)
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]"])
@@ -25,7 +37,7 @@ def test_the_users_options_come_last_and_their_collector_is_the_only_one() -> No
     assert options.endswith(given) and PARALLEL not in options
 
 
-@pytest.mark.parametrize("variable", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS"])
+@pytest.mark.parametrize("variable", VARIABLES)
 def test_a_collector_of_the_environment_is_the_only_one(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
