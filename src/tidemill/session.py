@@ -233,6 +233,7 @@ class Session:
         from tidemill.spark.operators import Tally
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
         from tidemill.spark.user_functions import register
+        from tidemill.spark.watermarks import timed
 
         parts = [name] if name in self.environment.objects else name.split(".")
         path = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
@@ -245,8 +246,11 @@ class Session:
         register(self.spark, answer.functions)
         root, modes = answer.roots[0], answer.modes[0]
         uncounted = lambda table: lambda what, number: None  # noqa: E731
-        tally, reads = Tally(self.spark), reads_of([root])
-        lowering = Lowering(self.spark, modes, DEFAULT_MAX_ROWS, uncounted, tally, reads)
+        on_time = timed([root])
+        tally, reads = Tally(self.spark), reads_of([root], alone=on_time)
+        lowering = Lowering(
+            self.spark, modes, DEFAULT_MAX_ROWS, uncounted, tally, reads, timed=on_time
+        )
         frame = with_kind(lowering.lower(root.input))
         return frame.toDF(*(c.name for c in root.input.columns), "_kind")
 

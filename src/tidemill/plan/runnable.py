@@ -22,9 +22,6 @@ _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowJoin, lambda n: "window join"),
     (nodes.IntervalJoin, lambda n: "interval join"),
     (nodes.TemporalJoin, lambda n: "temporal join"),
-    (nodes.WindowAggregate, lambda n: "window aggregate"),
-    (nodes.GroupWindowAggregate, lambda n: "group window aggregate"),
-    (nodes.WindowTableFunction, lambda n: "window table function"),
     (nodes.WindowRank, lambda n: "window Top-N"),
     (nodes.WindowDeduplicate, lambda n: "window deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
@@ -71,6 +68,9 @@ def _reasons(node: Node) -> Iterator[str]:
         if isinstance(node, kind):
             yield name(node)
             break
+    if isinstance(node, nodes.WindowTableFunction | nodes.GroupWindowAggregate):
+        if node.window.kind == "SESSION":
+            yield "session window"
     if isinstance(node, nodes.Scan | nodes.Sink):
         why = why_not_runnable(node.table)
         if why:

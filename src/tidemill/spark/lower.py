@@ -5,7 +5,7 @@ stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`; where c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -37,6 +37,15 @@ from tidemill.spark.operators import (
 from tidemill.spark.source import Scanning, read_kafka
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
+from tidemill.spark.watermarks import observe, source_clock
+from tidemill.spark.windows import (
+    WINDOW_COLUMN,
+    assign_windows,
+    group_window_aggregate,
+    shareable,
+    window_aggregate,
+    without_windows,
+)
 from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -46,7 +55,7 @@ TASK_COLUMN = "_task"
 
 Inputs that are united have each their own numbers, as Flink unites them subtask by subtask.
 """
-_HIDDEN = (KIND_COLUMN, ORIGIN_COLUMN, ORDER_COLUMN, TASK_COLUMN)
+_HIDDEN = (KIND_COLUMN, ORIGIN_COLUMN, ORDER_COLUMN, TASK_COLUMN, WINDOW_COLUMN)
 
 
 @dataclass
@@ -63,9 +72,14 @@ class Read:
     """Whether the changes of any of them have to be put in Kafka's order."""
     frame: DataFrame | None = None
     """Where it has been lowered already."""
+    alone: int | None = None
+    """The identity of the only scan of it: one that tells time shares its tasks with nobody."""
 
 
-def reads_of(roots: Iterable[nodes.Node], every_partition: bool = False) -> list[Read]:
+def reads_of(
+    roots: Sequence[nodes.Node], every_partition: bool = False, alone: Container[int] = ()
+) -> list[Read]:
+    """`alone`: identities of the scans that read for themselves."""
     reads: list[Read] = []
     found = [n for root in roots for n in nodes.walk(root)]
     ordered = {
@@ -77,7 +91,11 @@ def reads_of(roots: Iterable[nodes.Node], every_partition: bool = False) -> list
     for node in found:
         if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
             continue
-        read = next((r for r in reads if r.table == node.table), None)
+        if id(node) in alone:
+            origin = id(node) in ordered
+            reads.append(Read(node.table, node.names, 1, every_partition, origin, alone=id(node)))
+            continue
+        read = next((r for r in reads if r.table == node.table and r.alone is None), None)
         if read is None:
             reads.append(Read(node.table, node.names, 1, every_partition, id(node) in ordered))
         else:
@@ -120,8 +138,14 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    slicing: int | None = None
+    """The identity of the window function whose windows an aggregate above makes of slices."""
     last: bool = True
     """Whether no operator that shuffles comes after."""
+    timed: Container[int] = frozenset()
+    """The identities of the nodes that time passes through."""
+    _channels: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for the operators among them."""
     _places: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for random calls, in the plan's order, so that a job that is started again draws the same."""
 
@@ -154,7 +178,19 @@ class Lowering:
                 below = self.lower(node.input)
                 return below.select(*expressions, *_hidden(below))
             case nodes.WatermarkAssigner():
-                return self.lower(node.input)  # without windows nobody looks at watermarks
+                below = self.lower(node.input)
+                if id(node) not in self.timed:
+                    return below
+                return observe(below, column_name(node.column), self._sql(node.expression))
+            case nodes.WindowTableFunction() if id(node) == self.slicing:
+                return without_windows(self.lower(node.input), node)
+            case nodes.WindowTableFunction():
+                return assign_windows(self.lower(node.input), node)
+            case nodes.WindowAggregate():
+                return self._numbered(self._window_aggregate(node))
+            case nodes.GroupWindowAggregate():
+                below = self._below(node.input)
+                return self._numbered(group_window_aggregate(below, node, self._demand(node)))
             case nodes.Filter():
                 return self.lower(node.input).where(self._sql(node.condition))
             case nodes.DropUpdateBefore():
@@ -203,7 +239,8 @@ class Lowering:
     def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
         ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
-        return Demand(self.modes.of(node), ttls, self.tally, node)
+        channel = f"o{next(self._channels)}" if id(node) in self.timed else None
+        return Demand(self.modes.of(node), ttls, self.tally, node, channel)
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition take their key out, and are no deletes of the table's."""
@@ -224,8 +261,13 @@ class Lowering:
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
             return read_datagen(self.spark, node)
-        number, read = next((i, r) for i, r in enumerate(self.reads) if r.table == node.table)
+        alone = id(node) if id(node) in self.timed else None
+        number, read = next(
+            (i, r) for i, r in enumerate(self.reads) if r.table == node.table and r.alone == alone
+        )
         if read.frame is None:
+            connector = read.table.connector
+            assert isinstance(connector, TopicTable)
             writer = (self.exactly_once, number) if self.exactly_once is not None else None
             scanning = Scanning(
                 self.counter(read.table.name),
@@ -234,6 +276,7 @@ class Lowering:
                 read.every_partition,
                 read.tells_origin,
                 self.tally.scanned.of(read.table.name),
+                None if alone is None else source_clock(connector, f"s{number}"),
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)
@@ -271,6 +314,14 @@ class Lowering:
                 made = aggregate_sql(call.implementation, len(call.arguments), columns[i])
                 columns[i] = f"{made} AS {columns[i]}"
         return rows.selectExpr(*columns, *_hidden(rows))
+
+    def _window_aggregate(self, node: nodes.WindowAggregate) -> DataFrame:
+        """Rows go to their slices where the windows are of this query's making, else they know their window."""
+        function = shareable(node)
+        if function is None:
+            return window_aggregate(self._below(node.input), node, None, self._demand(node))
+        below = replace(self, slicing=id(function))._below(node.input)
+        return window_aggregate(below, node, function, self._demand(node))
 
     def _join(self, node: nodes.Join) -> DataFrame:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)

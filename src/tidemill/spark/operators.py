@@ -76,6 +76,8 @@ class Demand:
     tally: Tally
     node: nodes.Node
     """Whose operator it is."""
+    channel: str | None = None
+    """The name under which it passes on how far time has come; None where nobody asks."""
 
 
 def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> DataFrame:
@@ -84,24 +86,29 @@ def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> 
     spec = {
         "name": node.describe(),
         "keys": [column_name(k) for k in node.keys],
-        "aggregates": [
-            {
-                **_function(call),
-                "arguments": [_column(a) for a in call.arguments if isinstance(a, Input)],
-                "settings": [str(a.value) for a in call.arguments if isinstance(a, Literal)],
-                "filter": _column(call.filter),
-                "output": f"a{i}",
-                "type": spark_ddl(call.type),
-            }
-            for i, call in enumerate(node.calls)
-        ],
+        "aggregates": aggregates_spec(node.calls),
         "retracting": not node.input.kinds.insert_only,
     }
-    result = _operator("groupAggregate", [frame], spec, demand, _table(node))
+    result = operator("groupAggregate", [frame], spec, demand, table_of(node))
     renamed = [f"`{column_name(k)}` AS _{column_name(i)}" for i, k in enumerate(node.keys)]
     renamed += [f"a{i} AS _{column_name(width + i)}" for i in range(len(node.calls))]
     placed = result.selectExpr(*renamed, KIND_COLUMN)
     return placed.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
+
+
+def aggregates_spec(calls: Iterable[AggregateCall]) -> list[dict[str, Any]]:
+    """Calls as the kernel takes them; their results are called a0, a1, …"""
+    return [
+        {
+            **_function(call),
+            "arguments": [_column(a) for a in call.arguments if isinstance(a, Input)],
+            "settings": [str(a.value) for a in call.arguments if isinstance(a, Literal)],
+            "filter": _column(call.filter),
+            "output": f"a{i}",
+            "type": spark_ddl(call.type),
+        }
+        for i, call in enumerate(calls)
+    ]
 
 
 def _function(call: AggregateCall) -> Mapping[str, Any]:
@@ -121,7 +128,7 @@ def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) 
         "order": ORDER_COLUMN if tells else None,
         "filtered": node.condition is not None,
     }
-    return _operator("normalize", [frame], spec, demand, _table(node))
+    return operator("normalize", [frame], spec, demand, table_of(node))
 
 
 def rank(
@@ -143,7 +150,7 @@ def rank(
         "deletesByKey": node.row_key is not None and not told_by_place,
         **_ordered(node, arriving),
     }
-    result = _operator("rank", [frame], spec, demand, f"Rank of {_table(node)}")
+    result = operator("rank", [frame], spec, demand, f"Rank of {table_of(node)}")
     return result.toDF(*(column_name(i) for i in range(len(node.columns))), KIND_COLUMN)
 
 
@@ -160,7 +167,7 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
         "deletesByKey": False,
         **_ordered(node, arriving),
     }
-    rows = _operator("rank", [frame], spec, demand, f"Rank of {_table(node)}")
+    rows = operator("rank", [frame], spec, demand, f"Rank of {table_of(node)}")
     return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
 
 
@@ -175,7 +182,7 @@ def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> Da
         "rowtime": clock is t.TimeAttribute.ROWTIME,
         "last": node.last,
     }
-    rows = _operator("deduplicate", [frame], spec, demand)
+    rows = operator("deduplicate", [frame], spec, demand)
     return rows if node.last else rows.drop(KIND_COLUMN)
 
 
@@ -195,7 +202,7 @@ def materialize(
         "onConflict": sink.on_conflict or "DEDUPLICATE",
         "insertOnly": arriving.insert_only,
     }
-    return _operator("materialize", [frame], spec, demand, name)
+    return operator("materialize", [frame], spec, demand, name)
 
 
 def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str, Any]:
@@ -251,7 +258,7 @@ def join(
     kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
     shifted = right.frame.selectExpr(*moved, *kind)
     spec = {
-        "name": f"Join of {_table(node.left)} and {_table(node.right)}",
+        "name": f"Join of {table_of(node.left)} and {table_of(node.right)}",
         "kind": node.kind,
         "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
         "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
@@ -261,7 +268,7 @@ def join(
         "updates": RowKind.UPDATE_AFTER in demand.mode,
         "deletes": RowKind.DELETE in demand.mode,
     }
-    result = _operator("join", [left.frame, shifted], spec, demand, str(spec["name"]))
+    result = operator("join", [left.frame, shifted], spec, demand, str(spec["name"]))
     return result.drop(KIND_COLUMN) if demand.mode.insert_only else result
 
 
@@ -294,7 +301,7 @@ def _update_key(keys: Keys, last: bool) -> list[str] | None:
     return [column_name(c) for c in columns]
 
 
-def _operator(
+def operator(
     method: str,
     frames: Sequence[DataFrame],
     spec: Mapping[str, Any],
@@ -303,18 +310,21 @@ def _operator(
 ) -> DataFrame:
     """`counted`: the name under which it counts what should not be, if it does."""
     spark = frames[0].sparkSession
-    operator = getattr(java_class(spark, "io.tidemill.state.Operators"), method)
+    call = getattr(java_class(spark, "io.tidemill.state.Operators"), method)
     told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
+    if demand.channel is not None:
+        tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        told["clock"] = {"channel": demand.channel, "tasks": tasks}
     demand.tally.made[id(demand.node)] = {
         "operator": method,
         "spec": told,
         "inputs": [frame.schema.json() for frame in frames],
     }
     counts = () if counted is None else (demand.tally.of(counted),)
-    return DataFrame(operator(*(f._jdf for f in frames), json.dumps(told), *counts), spark)
+    return DataFrame(call(*(f._jdf for f in frames), json.dumps(told), *counts), spark)
 
 
-def _table(node: nodes.Node) -> str:
+def table_of(node: nodes.Node) -> str:
     """The table whose rows a node works on."""
     scans = (n.table.name for n in nodes.walk(node) if isinstance(n, nodes.Scan))
     return next(scans, "VALUES")

@@ -49,6 +49,7 @@ from tidemill.spark.sink import (
 )
 from tidemill.spark.state import kept_by, with_state
 from tidemill.spark.user_functions import register
+from tidemill.spark.watermarks import timed
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -256,15 +257,17 @@ class Runner:
             self.spark.conf.set("spark.sql.session.timeZone", _zone(job))
             self.spark.conf.set("spark.sql.shuffle.partitions", str(settled.parallelism))
             self._end_transactions(job, settled.ids)
+            on_time = timed(job.roots)
             lowering = Lowering(
                 self.spark,
                 job.modes[0],
                 max_rows,
                 dropped.of,
                 tally,
-                reads_of(job.roots, every_partition=any(by_task)),
+                reads_of(job.roots, any(by_task), on_time),
                 job_id if job.exactly_once else None,
                 ttl=_ttl(job),
+                timed=on_time,
             )
             frames = [
                 replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)

@@ -573,12 +573,16 @@ class Scanning:
     tells_origin: bool = False
     """Whether rows have an ORIGIN_COLUMN and an ORDER_COLUMN."""
     met: Count = lambda name, number: None
+    clock: Mapping[str, Any] | None = None
+    """What the kernel is told where somebody asks how far time has come."""
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
     decoding = decoding_of(scan, scanning)
     spec = kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch)
-    return decoding.read(spark, {**spec, "everyPartition": scanning.every_partition})
+    return decoding.read(
+        spark, {**spec, "everyPartition": scanning.every_partition, "clock": scanning.clock}
+    )
 
 
 def _load(spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:

@@ -2,9 +2,12 @@ package io.tidemill.kafka;
 
 import io.tidemill.decode.Decoder;
 import io.tidemill.decode.Unsure;
+import io.tidemill.time.Mark;
+import io.tidemill.time.TaskClock;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.List;
 import java.util.NoSuchElementException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -25,11 +28,27 @@ import scala.collection.Iterator;
 /** Reads one range of one partition, as part of a Spark task. Runs per record. */
 abstract class KafkaReader implements PartitionReader<InternalRow> {
 
-  /** The records of a partition in [start, end). */
-  record Range(String topic, int partition, long start, long end, String[] preferredLocations)
+  /**
+   * The records of a partition in [start, end).
+   *
+   * @param ends whether nothing comes after them
+   * @param marks what there is to say about partitions that have nothing to read
+   */
+  record Range(
+      String topic,
+      int partition,
+      long start,
+      long end,
+      String[] preferredLocations,
+      boolean ends,
+      List<Mark> marks)
       implements InputPartition {
     boolean isEmpty() {
       return start == end;
+    }
+
+    Range telling(List<Mark> said) {
+      return new Range(topic, partition, start, end, preferredLocations, ends, said);
     }
   }
 
@@ -48,6 +67,9 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
       Range range = (Range) partition;
+      if (spec.clock() != null) {
+        tellTime(range);
+      }
       if (range.isEmpty()) {
         return new Nothing();
       }
@@ -55,6 +77,14 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
         return new Decoded(this, range);
       }
       return spec.blocks() ? new Blocks(this, range) : new Rows(this, range);
+    }
+
+    private void tellTime(Range range) {
+      TaskClock clock = TaskClock.current();
+      if (!range.isEmpty()) {
+        clock.reads(spec.clock().of(range.topic(), range.partition()), range.ends());
+      }
+      range.marks().forEach(clock::tell);
     }
   }
 

@@ -1,6 +1,7 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Lifecycle;
+import io.tidemill.time.Mark;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -62,6 +63,7 @@ final class KafkaStream
   private KafkaOffset published;
   private final Allowance allowance;
   private final Admission admission = new Admission();
+  private final Idleness idleness;
 
   KafkaStream(
       SourceSpec spec,
@@ -77,6 +79,7 @@ final class KafkaStream
     this.python = python;
     this.counts = counts;
     this.topics = new Topics(spec);
+    this.idleness = new Idleness(spec.clock() == null ? 0 : spec.clock().idleTimeoutMs(), System::nanoTime);
     this.allowance = new Allowance(spec.rowsPerSecond(), System::nanoTime);
     Lifecycle.open(metadataPath);
   }
@@ -146,7 +149,8 @@ final class KafkaStream
     bounds();
     discover();
     List<String> executors = executors();
-    List<InputPartition> ranges = new ArrayList<>();
+    List<KafkaReader.Range> ranges = new ArrayList<>();
+    Map<TopicPartition, Boolean> silent = new HashMap<>();
     to.forEach(
         (tp, until) -> {
           Long since = from.get(tp);
@@ -157,14 +161,57 @@ final class KafkaStream
             }
             hasNews = false;
           }
+          if (!hasNews) {
+            silent.put(tp, isAtItsEnd(tp, until));
+          }
           if (hasNews || spec.everyPartition()) {
             long begin = hasNews ? since : until;
             ranges.add(
                 new KafkaReader.Range(
-                    tp.topic(), tp.partition(), begin, until, home(executors, tp)));
+                    tp.topic(),
+                    tp.partition(),
+                    begin,
+                    until,
+                    home(executors, tp),
+                    isAtItsEnd(tp, until),
+                    List.of()));
           }
         });
-    return ranges.toArray(new InputPartition[0]);
+    return withTime(ranges, silent, to).toArray(new InputPartition[0]);
+  }
+
+  /** The same ranges, of which one tells about the partitions that have nothing to read. */
+  private List<KafkaReader.Range> withTime(
+      List<KafkaReader.Range> ranges, Map<TopicPartition, Boolean> silent, KafkaOffset to) {
+    if (spec.clock() == null || silent.isEmpty()) {
+      return ranges;
+    }
+    List<Mark> marks = new ArrayList<>();
+    silent.forEach(
+        (tp, ended) ->
+            marks.add(
+                new Mark(
+                    spec.clock().of(tp.topic(), tp.partition()),
+                    ended ? Mark.END : Mark.NONE,
+                    to.time().idle().contains(tp))));
+    if (ranges.isEmpty()) {
+      TopicPartition any = silent.keySet().iterator().next();
+      long at = to.get(any);
+      ranges.add(
+          new KafkaReader.Range(
+              any.topic(), any.partition(), at, at, new String[0], false, List.of()));
+    }
+    ranges.set(0, ranges.get(0).telling(marks));
+    return ranges;
+  }
+
+  /** Whether a partition of a bounded table has nothing after this offset. */
+  private boolean isAtItsEnd(TopicPartition tp, long offset) {
+    if (!spec.isBounded()) {
+      return false;
+    }
+    Long end = ceiling.get(tp);
+    return end == null || offset >= end || topics.isGone(tp.topic());
   }
 
   @Override
@@ -299,6 +346,7 @@ final class KafkaStream
     }
     headsAt = System.nanoTime();
     headsFor = from;
+    idleness.look(heads);
   }
 
   /** Partitions that end before our position. */
@@ -358,7 +406,14 @@ final class KafkaStream
         ids.put(tp.topic(), id);
       }
     }
-    return KafkaOffset.of(next, ids);
+    KafkaOffset reached = KafkaOffset.of(next, ids, from.time());
+    return spec.clock() == null ? reached : KafkaOffset.of(next, ids, timeAt(reached));
+  }
+
+  /** What there is to say of time, beside what is read. */
+  private KafkaOffset.Time timeAt(KafkaOffset reached) {
+    boolean ended = spec.isBounded() && isDone(reached);
+    return new KafkaOffset.Time(idleness.idle(reached), ended, reached.time().tick());
   }
 
   /** Whether there will be more to read: the rate holds it back, or the topic does not have it yet. */

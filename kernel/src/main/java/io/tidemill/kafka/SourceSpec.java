@@ -21,6 +21,7 @@ import java.util.regex.Pattern;
  * @param onDataLoss {@code fail} or {@code warn}
  * @param defaultGroup the group of the clients if the properties name none; nothing is committed
  *     to it, and nothing read from it
+ * @param clock what an operator that looks at time wants to know; null if there is none
  */
 record SourceSpec(
     String table,
@@ -37,7 +38,8 @@ record SourceSpec(
     Long maxRowsPerBatch,
     Long rowsPerSecond,
     String onDataLoss,
-    String defaultGroup)
+    String defaultGroup,
+    Clock clock)
     implements Serializable {
 
   /**
@@ -54,6 +56,16 @@ record SourceSpec(
       if ("timestamp".equals(mode) && timestampMillis == null) {
         throw new IllegalArgumentException("mode timestamp needs timestampMillis");
       }
+    }
+  }
+
+  /**
+   * @param channel the name under which a scan's partitions tell their event time, one of its own for each scan
+   * @param idleTimeoutMs after how long without a record nobody waits for a partition; 0 for never
+   */
+  record Clock(String channel, long idleTimeoutMs) implements Serializable {
+    String of(String topic, int partition) {
+      return channel + "/" + topic + "/" + partition;
     }
   }
 

@@ -136,20 +136,21 @@ final class Accumulators {
 
   private static final Set<String> NEVER_DISTINCT = Set.of("PERCENTILE", "JSON_OBJECTAGG", "SINGLE_VALUE");
 
-  Accumulators(AggregateSpec spec, StructType arguments) {
+  /** {@code before}: how many columns the result has before those of the calls. */
+  Accumulators(AggregateSpec spec, StructType arguments, int before) {
     retracting = spec.retracting();
     rows = retracting ? words++ : -1;
     if (retracting) {
       all.add(new Count(rows, -1, -1));
     }
-    for (int output = 0; output < spec.aggregates().size(); output++) {
-      AggregateSpec.Call call = spec.aggregates().get(output);
+    for (int i = 0; i < spec.aggregates().size(); i++) {
+      AggregateSpec.Call call = spec.aggregates().get(i);
       Factory factory = FUNCTIONS.get(call.function());
       if (factory == null) {
         throw new IllegalArgumentException(
             call + ": unknown function; known are " + FUNCTIONS.keySet().stream().sorted().toList());
       }
-      Bound bound = bind(call, output, arguments);
+      Bound bound = bind(call, before + i, arguments);
       if (call.distinct() && !OWN_DISTINCT.contains(call.function())) {
         distinct(bound, factory);
       } else {

@@ -4,10 +4,12 @@ import java.io.Serializable;
 import java.util.List;
 
 /**
- * What the planner asks of a group aggregate, as it comes over the border. {@code retracting}: rows are taken out, too.
+ * What the planner asks of a group aggregate, as it comes over the border. {@code retracting}: rows are taken out, too; {@code window}:
+ * null where groups have no end.
  */
 record AggregateSpec(
-    String name, List<String> keys, List<Call> aggregates, boolean updateBefore, boolean retracting, List<Long> ttl)
+    String name, List<String> keys, List<Call> aggregates, boolean updateBefore, boolean retracting, List<Long> ttl,
+    TimeSpec clock, WindowSpec window)
     implements Serializable {
 
   /**

@@ -56,22 +56,32 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   /** Goes on for one of removals; it has no key of its own. */
   private static final int REST = -3;
 
+  private final boolean sliced;
+  // Where rows are in slices: the end of each group's, and how many rows it has.
+  private long[] slices;
+  private long[] rowCounts;
+
   private int size;
   private int[] order = {};
   private int drained;
   private boolean combining = true;
 
-  Combiner(AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task) {
+  /** {@code sliced}: the header of a row is a {@link Slice}'s, and a group is a key in a slice. */
+  Combiner(
+      AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task, boolean sliced) {
     this.spec = spec;
     this.rows = rows;
-    this.accumulators = new Accumulators(spec, arguments);
+    this.accumulators = new Accumulators(spec, arguments, 0);
     this.all = accumulators.all.toArray(Accumulator[]::new);
     this.arguments = new UnsafeRow(arguments.size());
     this.task = task;
+    this.sliced = sliced;
     this.capacity = 2 * Integer.highestOneBit(LAST_SIZES.getOrDefault(spec, 1) | 127);
     this.keys = new ByteWriter(40 * capacity);
     this.ends = new int[capacity];
     this.hashes = new long[capacity];
+    this.slices = new long[sliced ? capacity : 0];
+    this.rowCounts = new long[sliced ? capacity : 0];
     this.slots = new int[2 * capacity];
     this.parts = new int[capacity];
     this.groups = accumulators.newGroups(capacity);
@@ -99,6 +109,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private Tuple2<byte[], byte[]> single(Tuple2<byte[], byte[]> row) {
     groups.clear(1);
     parts[0] = NEW;
+    if (sliced) {
+      slices[0] = Slice.end(PackedRow.header(row._2()));
+      rowCounts[0] = 0;
+    }
     collect(0, row._2());
     return new Tuple2<>(row._1(), delta(0));
   }
@@ -114,7 +128,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     long bytes = 0;
     do {
       Tuple2<byte[], byte[]> row = rows.next();
-      bytes += collect(group(row._1()), row._2());
+      bytes += collect(group(row._1(), row._2()), row._2());
       taken++;
     } while (size < MAX_GROUPS && bytes + keys.size() < MAX_BYTES && rows.hasNext());
     LAST_SIZES.put(spec, size);
@@ -122,12 +136,15 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     combining = taken >= order.length * WORTHWHILE;
   }
 
-  private int group(byte[] key) {
-    long hash = PackedRow.header(key);
+  private int group(byte[] key, byte[] row) {
+    long slice = sliced ? Slice.end(PackedRow.header(row)) : 0;
+    long hash = sliced ? Slice.hash(PackedRow.header(key), slice, MAX_GROUPS - 1) : PackedRow.header(key);
     int slot = slot(hash);
     while (slots[slot] != 0) {
       int found = slots[slot] - 1;
-      if (hashes[found] == hash && Arrays.equals(keys.buffer(), start(found), ends[found], key, 0, key.length)) {
+      if (hashes[found] == hash
+          && (!sliced || slices[found] == slice)
+          && Arrays.equals(keys.buffer(), start(found), ends[found], key, 0, key.length)) {
         return found;
       }
       slot = (slot + 1) & (slots.length - 1);
@@ -139,6 +156,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     keys.writeRaw(key, 0, key.length);
     ends[size] = keys.size();
     hashes[size] = hash;
+    if (sliced) {
+      slices[size] = slice;
+      rowCounts[size] = 0;
+    }
     slots[slot] = ++size;
     return size - 1;
   }
@@ -178,6 +199,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     capacity *= 2;
     ends = Arrays.copyOf(ends, capacity);
     hashes = Arrays.copyOf(hashes, capacity);
+    if (sliced) {
+      slices = Arrays.copyOf(slices, capacity);
+      rowCounts = Arrays.copyOf(rowCounts, capacity);
+    }
     parts = Arrays.copyOf(parts, capacity);
     groups.grow(capacity);
     slots = new int[2 * capacity];
@@ -207,6 +232,9 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
 
   private long collect(int group, byte[] row) {
     PackedRow.point(arguments, row);
+    if (sliced) {
+      rowCounts[group]++;
+    }
     boolean adds = !spec.retracting() || Header.adds(PackedRow.header(row));
     groups.at(spec.retracting() ? part(group, adds) : group);
     int sign = adds ? 1 : -1;
@@ -218,12 +246,16 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   }
 
   /**
-   * A delta behind the header of a row; its number puts it in its place where order matters, its kind tells how it
+   * A delta behind the header of a row, and, where there are slices, its slice and the number of its rows; its number puts it in its place where order matters, its kind tells how it
    * begins: with a removal and nothing else (-D), with removals of so many bytes before the rest (-U), or without (+I).
    */
   private byte[] delta(int group) {
     delta.reset();
     delta.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
+    if (sliced) {
+      delta.writeFixed64(slices[group]);
+      delta.writeFixed64(rowCounts[group]);
+    }
     int part = parts[group];
     if (part > NEW) {
       removals.reset();

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 
 /** What an operator met that should not be: counted under a name, shown by the driver. */
@@ -21,8 +22,10 @@ public final class Counts implements Serializable {
   static final String OVERFLOW = "sum that does not fit its type";
   static final String RANK_END = "row with another number of rows to keep than its partition's first";
   static final String NULL_KEY = "NULL in a joined column";
+  static final String LATE = "late row";
+  static final String NULL_TIME = "row without a rowtime";
   private static final String[] NAMES = {
-    UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW, RANK_END, NULL_KEY
+    UNKNOWN_DELETE, KNOWN_INSERT, SEVERAL_PARTITIONS, OVERFLOW, RANK_END, NULL_KEY, LATE, NULL_TIME
   };
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
@@ -62,6 +65,21 @@ public final class Counts implements Serializable {
     return ExpressionUtils.column(
         new Invoke(
             here, "leaveOut", DataTypes.BooleanType, PackedRow.seq(asked), PackedRow.seq(), false, false, false));
+  }
+
+  /** Called by generated code. */
+  public boolean leaveOutFor(UTF8String name) {
+    add(name.toString(), 1);
+    return false;
+  }
+
+  /** The same for every row that it is asked of, under this name. */
+  Column leavesOut(String name) {
+    Expression here = new Literal(this, new ObjectType(Counts.class));
+    Expression told = new Literal(UTF8String.fromString(name), DataTypes.StringType);
+    return ExpressionUtils.column(
+        new Invoke(
+            here, "leaveOutFor", DataTypes.BooleanType, PackedRow.seq(told), PackedRow.seq(), false, false, false));
   }
 
   /** What has been counted, without what has not. */

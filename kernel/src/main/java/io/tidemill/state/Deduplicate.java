@@ -29,7 +29,8 @@ final class Deduplicate extends KeyedProcessor {
       boolean rowtime,
       boolean last,
       boolean updateBefore,
-      List<Long> ttl)
+      List<Long> ttl,
+      TimeSpec clock)
       implements Serializable {}
 
   /** Packed rows by time, then by number; NULL is before all times. */
@@ -76,7 +77,9 @@ final class Deduplicate extends KeyedProcessor {
         rows -> new LastRows(rows, order(spec, columns), (isThere, kind) -> {});
     Dataset<Tuple2<byte[], byte[]>> pairs =
         Packing.number(Packing.pack(input, keys, columns)).mapPartitions(choose, Packing.PAIRS);
-    return Packing.unpack(new Deduplicate(spec, columns).expiring(Expiry.after(spec.ttl())).over(pairs), new StructType(), columns);
+    KeyedProcessor operator =
+        new Deduplicate(spec, columns).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
+    return Packing.unpack(operator.over(pairs), new StructType(), columns);
   }
 
   /** In which the row that is looked for is the greatest. */

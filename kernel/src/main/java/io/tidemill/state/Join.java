@@ -54,7 +54,8 @@ final class Join extends KeyedProcessor {
       boolean updateBefore,
       boolean updates,
       boolean deletes,
-      List<Long> ttl)
+      List<Long> ttl,
+      TimeSpec clock)
       implements Serializable {
     boolean isHalf() {
       return kind.equals("SEMI") || kind.equals("ANTI");
@@ -104,7 +105,7 @@ final class Join extends KeyedProcessor {
     checkKeys(left.schema(), right.schema(), spec);
     Expression condition = spec.condition() == null ? null : bound(left, leftColumns, rightColumns, spec.condition());
     KeyedProcessor operator =
-        new Join(spec, leftColumns, rightColumns, condition, counts).expiring(Expiry.after(spec.ttl()));
+        new Join(spec, leftColumns, rightColumns, condition, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
     Dataset<Tuple2<byte[], byte[]>> pairs =
         packed(left, spec.left(), leftColumns, spec, spec.keepsLeft(), 0, counts)
             .union(packed(right, spec.right(), rightColumns, spec, spec.keepsRight(), Header.RIGHT, counts));

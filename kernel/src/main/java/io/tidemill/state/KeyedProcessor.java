@@ -1,5 +1,8 @@
 package io.tidemill.state;
 
+import io.tidemill.time.Mark;
+import io.tidemill.time.TaskClock;
+import io.tidemill.time.Valve;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -41,6 +44,8 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private final boolean updateBefore;
   private final boolean ordered;
   private Expiry expiry = Expiry.NEVER;
+  /** Null where time says nothing. */
+  private TimeSpec time;
 
   private transient ValueState<byte[]> state;
   /** Whether there was no state at all when the batch began; a key comes once in a batch. */
@@ -50,6 +55,15 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private transient ByteWriter writer;
   private transient Changes changes;
   private transient boolean isLeft;
+
+  private transient Store store;
+  private transient ValueState<byte[]> watermarks;
+  private transient Timeline timeline;
+  /** The watermark before and after the rows of this batch; null as long as it is not known. */
+  private transient Moment moment;
+
+  /** Event time as one batch sees it: rows up to {@code before} come late, and what is due at {@code now} is done. */
+  record Moment(long before, long now) {}
 
   /** {@code ordered}: whether rows are numbered, and handed over by their numbers. */
   KeyedProcessor(String name, boolean updateBefore, boolean ordered) {
@@ -67,6 +81,46 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   final KeyedProcessor expiring(Expiry after) {
     expiry = after;
     return this;
+  }
+
+  /** {@code spec}: null if the operator has nothing to do with time. */
+  final KeyedProcessor timed(TimeSpec spec) {
+    time = spec;
+    return this;
+  }
+
+  /** Event time, to an operator that is timed. */
+  final Moment moment() {
+    return moment;
+  }
+
+  /** The machine's time, in milliseconds: that of the batch, which is the same when it is repeated. */
+  final long clock() {
+    return store.batchTime();
+  }
+
+  /** What the keys of this task have at some time; to an operator that asks for it. */
+  final Timeline timeline() {
+    return timeline;
+  }
+
+  /** Another one. */
+  final Timeline newTimeline(String variable) {
+    return new Timeline(store, variable);
+  }
+
+  boolean hasTimeline() {
+    return false;
+  }
+
+  /** Does what has become due, after the rows of a batch. What it gives is read to its end. */
+  java.util.Iterator<Tuple2<byte[], byte[]>> advance() {
+    return java.util.Collections.emptyIterator();
+  }
+
+  /** What may still come of this operator is not before this; {@code watermark} is its own. */
+  long held(long watermark) {
+    return watermark;
   }
 
   /** Whether state is forgotten some time: then equal rows are sent again, to keep state alive that comes after. */
@@ -110,7 +164,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   }
 
   final Dataset<Tuple2<byte[], byte[]>> over(Dataset<Tuple2<byte[], byte[]>> pairs) {
-    return pairs
+    return (time == null ? pairs : Marking.marked(pairs, time.tasks()))
         .groupBy("_1")
         .as(Encoders.BINARY(), Packing.PAIRS)
         .transformWithState(this, TimeMode.None(), OutputMode.Append(), Packing.PAIRS, Packing.PAIRS);
@@ -125,10 +179,17 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     if (isPaged()) {
       map = getHandle().getMapState("pages", Encoders.LONG(), Encoders.BINARY(), TTLConfig.NONE());
     }
-    open(pages());
+    if (time != null) {
+      watermarks = getHandle().getValueState("watermark", Encoders.BINARY(), TTLConfig.NONE());
+    }
     // The driver asks for the names of state variables, too: there is no store then.
-    if (getHandle() instanceof StatefulProcessorHandleImpl handle) {
-      Store store = new Store(handle);
+    boolean isAtWork = getHandle() instanceof StatefulProcessorHandleImpl;
+    if (isAtWork) {
+      store = new Store((StatefulProcessorHandleImpl) getHandle());
+      timeline = hasTimeline() ? new Timeline(store, "timeline") : null;
+    }
+    open(pages());
+    if (isAtWork) {
       if (expiry.isOn()) {
         expiry.begin(store);
         expiry.sweep(store, STATE, this::written, this::forget);
@@ -186,6 +247,14 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   @Override
   public final Iterator<Tuple2<byte[], byte[]>> handleInputRows(
       byte[] key, Iterator<Tuple2<byte[], byte[]>> pairs, TimerValues timers) {
+    if (time != null) {
+      if (Marking.isMark(key)) {
+        return CollectionConverters.asScala(Marking.isFirst(key) ? begin(pairs) : advance());
+      }
+      if (moment == null) {
+        throw new IllegalStateException(name + ": rows came without watermarks");
+      }
+    }
     // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
     byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {
@@ -206,6 +275,25 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       state.update(writer.toBytes());
     }
     return CollectionConverters.asScala(changes.take().iterator());
+  }
+
+  private java.util.Iterator<Tuple2<byte[], byte[]>> begin(Iterator<Tuple2<byte[], byte[]>> marks) {
+    byte[] known = watermarks.get();
+    Valve valve = known == null ? new Valve() : Marking.read(opened(known));
+    long before = valve.watermark();
+    while (marks.hasNext()) {
+      Marking.take(marks.next()._2(), store.partition(), reader, valve);
+    }
+    moment = new Moment(before, valve.advance());
+    writer.reset();
+    writer.writeByte(STATE_VERSION);
+    Marking.write(valve, writer);
+    if (!isWritten(known)) {
+      watermarks.update(writer.toBytes());
+    }
+    String channel = time.channel() + "/" + store.partition();
+    TaskClock.current().tell(new Mark(channel, held(moment.now()), valve.isIdle()));
+    return java.util.Collections.emptyIterator();
   }
 
   private ByteReader opened(byte[] bytes) {

@@ -45,7 +45,8 @@ final class Materialize extends KeyedProcessor {
       List<String> upsertKey,
       OnConflict onConflict,
       boolean insertOnly,
-      List<Long> ttl)
+      List<Long> ttl,
+      TimeSpec clock)
       implements Serializable {}
 
   private final MaterializeSpec spec;
@@ -73,7 +74,7 @@ final class Materialize extends KeyedProcessor {
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, keys, columns));
     KeyedProcessor operator =
-        new Materialize(spec, keys, columns, counts).expiring(Expiry.after(spec.ttl()));
+        new Materialize(spec, keys, columns, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
     return Packing.unpack(operator.over(pairs), new StructType(), columns);
   }
 

@@ -33,7 +33,8 @@ final class Normalize extends KeyedProcessor {
       String order,
       boolean filtered,
       boolean updateBefore,
-      List<Long> ttl)
+      List<Long> ttl,
+      TimeSpec clock)
       implements Serializable {}
 
   // Of a number: the upper 16 bits are the origin, the lower 45 the offset.
@@ -64,7 +65,7 @@ final class Normalize extends KeyedProcessor {
       pairs = Packing.pack(input, keys, columns, header);
     }
     Normalize operator = new Normalize(spec, columns, counts);
-    operator.expiring(Expiry.after(spec.ttl()));
+    operator.expiring(Expiry.after(spec.ttl())).timed(spec.clock());
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last =
         rows -> new LastRows(rows, Header.BY_NUMBER, operator::look);
     StructType none = new StructType();

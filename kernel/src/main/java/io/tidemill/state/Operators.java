@@ -29,6 +29,43 @@ public final class Operators {
   }
 
   /**
+   * {@code GROUP BY} with windows of equal size.
+   *
+   * <pre>
+   * {…, "window": {"time": "c1", "attached": false, "size": 60000, "step": 60000, "offset": 0,
+   *                "cumulative": false, "rowtime": true, "zone": "Asia/Shanghai" | null},
+   *  "clock": {"channel": "o1", "tasks": 2}}
+   * </pre>
+   *
+   * and what a group aggregate is told. Out: the keys, {@code _start}, {@code _end} and {@code _time} of the window, the
+   * outputs, {@code _kind}. Each group leaves once, when its window closes.
+   */
+  public static Dataset<Row> windowAggregate(Dataset<Row> input, String specJson, Counts counts) {
+    return WindowAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class), counts);
+  }
+
+  /**
+   * Each row once for every window that it is in, with {@code _start}, {@code _end} and {@code _time} of it.
+   *
+   * <pre>
+   * {"time": "c1", …} as the "window" of an aggregate
+   * </pre>
+   */
+  public static Dataset<Row> windows(Dataset<Row> input, String specJson) {
+    return Spec.parse(specJson, WindowSpec.class).assign(input);
+  }
+
+  /**
+   * Has the tasks of a table look at its watermark.
+   *
+   * @param time the column that is the table's rowtime
+   * @param watermark Spark's SQL for the watermark after a row, of the same type
+   */
+  public static Dataset<Row> observe(Dataset<Row> input, String time, String watermark) {
+    return Observing.observe(input, time, watermark);
+  }
+
+  /**
    * Completes an upsert stream.
    *
    * <pre>

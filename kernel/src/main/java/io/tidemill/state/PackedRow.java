@@ -67,7 +67,7 @@ public final class PackedRow extends Expression implements Serializable {
   public static byte[] packKey(UnsafeRow row) {
     byte[] bytes = packRow(row, 0);
     long hash = XXH64.hashUnsafeWords(bytes, Platform.BYTE_ARRAY_OFFSET + HEADER, bytes.length - HEADER, SEED);
-    LONG.set(bytes, 0, hash);
+    LONG.set(bytes, 0, Marking.isReserved(hash) ? hash ^ 2 : hash);
     return bytes;
   }
 
@@ -83,7 +83,7 @@ public final class PackedRow extends Expression implements Serializable {
 
   /** Called by generated code. One of {@link #SPREAD} keys without columns, for rows that belong to no key. */
   public static byte[] spread(byte[] key) {
-    return setHeader(new byte[HEADER], Long.remainderUnsigned(header(key), SPREAD));
+    return setHeader(new byte[HEADER], 1 + Long.remainderUnsigned(header(key), SPREAD));
   }
 
   /** Called by generated code. A header alone is the row of NULLs that stands for no row. */

@@ -62,7 +62,8 @@ final class Rank extends KeyedProcessor {
       boolean byRank,
       boolean deletesByKey,
       boolean updateBefore,
-      List<Long> ttl)
+      List<Long> ttl,
+      TimeSpec clock)
       implements Serializable {}
 
   static final String NUMBER = "_number";
@@ -106,7 +107,7 @@ final class Rank extends KeyedProcessor {
       pairs = pairs.mapPartitions(first, Packing.PAIRS);
     }
     Dataset<Tuple2<byte[], byte[]>> ranked =
-        new Rank(spec, columns, counts).expiring(Expiry.after(spec.ttl())).over(pairs);
+        new Rank(spec, columns, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock()).over(pairs);
     return spec.number()
         ? Packing.unpack(ranked, columns, new StructType().add(NUMBER, DataTypes.LongType, false))
         : Packing.unpack(ranked, new StructType(), columns);

@@ -1,10 +1,13 @@
 package io.tidemill.state;
 
 import java.lang.reflect.Field;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
+import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
@@ -33,6 +36,33 @@ final class Store {
     } finally {
       entries.close();
     }
+  }
+
+  /** A state variable that Spark's handle does not offer: one whose keys have an order. */
+  void create(String variable, StructType key, StructType value, KeyStateEncoderSpec order) {
+    store.createColFamilyIfAbsent(variable, key, value, order, false, false);
+  }
+
+  UnsafeRow get(String variable, UnsafeRow key) {
+    return store.get(key, variable);
+  }
+
+  void put(String variable, UnsafeRow key, UnsafeRow value) {
+    store.put(key, value, variable);
+  }
+
+  void remove(String variable, UnsafeRow key) {
+    store.remove(key, variable);
+  }
+
+  /** To be closed. */
+  StateStoreIterator<UnsafeRowPair> range(String variable, UnsafeRow from, UnsafeRow until) {
+    return store.rangeScan(Option.apply(from), Option.apply(until), variable);
+  }
+
+  /** The number of the task whose state it is, which may be another than the task's own number. */
+  int partition() {
+    return store.id().partitionId();
   }
 
   /** Milliseconds; the same when a batch is repeated. */

@@ -1,0 +1,164 @@
+package io.tidemill.state;
+
+import java.io.Serializable;
+import java.time.Instant;
+import java.time.LocalDateTime;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.TimeZone;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
+
+/**
+ * Windows of equal size, laid over the time of the wall clock: milliseconds as if it were UTC.
+ *
+ * @param time the column of the rows' time, or, where they know their window, of its end
+ * @param attached whether they do
+ * @param size how long a window is; of windows that grow, how long they are in the end
+ * @param step from the begin of a window to that of the next, or by how much it grows
+ * @param offset where the first one begins
+ * @param cumulative whether windows grow
+ * @param rowtime whether the watermark closes them, and not the clock of the machine
+ * @param zone where the wall clock hangs; null where rows tell its time
+ */
+public record WindowSpec(
+    String time,
+    boolean attached,
+    long size,
+    long step,
+    long offset,
+    boolean cumulative,
+    boolean rowtime,
+    String zone)
+    implements Serializable {
+  private static final long HOUR = 3_600_000;
+
+  /** Whether a row is in one window only. */
+  boolean isTumbling() {
+    return attached || size == step;
+  }
+
+  /** The end of the slice that each row is in, in milliseconds. */
+  Column slice(Dataset<Row> input) {
+    return ExpressionUtils.column(end(input));
+  }
+
+  private Expression end(Dataset<Row> input) {
+    Expression at = ExpressionUtils.expression(input.col(time));
+    if (attached) {
+      return invoke("milliseconds", at);
+    }
+    if (zone == null) {
+      return invoke("end", at, literal(step), literal(offset));
+    }
+    Expression place = new Literal(UTF8String.fromString(zone), DataTypes.StringType);
+    return invoke("end", invoke("wall", at, place), literal(step), literal(offset));
+  }
+
+  /** Each row once for every window that it is in; none for a row without a time. */
+  Dataset<Row> assign(Dataset<Row> input) {
+    Column first = slice(input);
+    Dataset<Row> rows;
+    if (isTumbling()) {
+      rows = input.where(first.isNotNull()).withColumn("_end", first);
+    } else {
+      Expression end = ExpressionUtils.expression(first);
+      Column last = ExpressionUtils.column(invoke("last", end, geometry()));
+      rows = input.withColumn("_end", functions.explode(functions.sequence(first, last, functions.lit(step))));
+    }
+    Expression end = ExpressionUtils.expression(rows.col("_end"));
+    DataType rowtime = zone == null ? DataTypes.TimestampNTZType : DataTypes.TimestampType;
+    return rows
+        .withColumn("_start", micros(DataTypes.TimestampNTZType, invoke("start", end, geometry())))
+        .withColumn("_time", micros(rowtime, invoke("trigger", end, geometry())))
+        .withColumn("_end", micros(DataTypes.TimestampNTZType, end));
+  }
+
+  /** This, as an argument of generated code. */
+  private Expression geometry() {
+    return new Literal(this, new ObjectType(WindowSpec.class));
+  }
+
+  private static Column micros(DataType type, Expression milliseconds) {
+    return ExpressionUtils.column(invoke("micros", type, milliseconds));
+  }
+
+  private static Expression literal(long value) {
+    return new Literal(value, DataTypes.LongType);
+  }
+
+  private static Expression invoke(String method, Expression... arguments) {
+    return invoke(method, DataTypes.LongType, arguments);
+  }
+
+  private static Expression invoke(String method, DataType type, Expression... arguments) {
+    return new StaticInvoke(
+        Slice.class, type, method, PackedRow.seq(arguments), PackedRow.seq(), true, true, true, Option.empty());
+  }
+
+  long start(long end) {
+    return cumulative ? end - 1 - Math.floorMod(end - 1 - offset, size) : end - size;
+  }
+
+  /** The end of the last window that a slice is in. */
+  long last(long slice) {
+    if (attached) {
+      return slice;
+    }
+    return cumulative ? start(slice) + size : slice - step + size;
+  }
+
+  /** The first of the slices that a window consists of. */
+  long firstSlice(long end) {
+    return start(end) + step;
+  }
+
+  /** The watermark that closes the window with this end. */
+  long trigger(long end) {
+    return zone == null ? end - 1 : instant(end - 1, ZoneId.of(zone));
+  }
+
+  /**
+   * When the wall clock shows a time: where it does so twice, the second time; where never, when it has jumped over it.
+   */
+  private static long instant(long wall, ZoneId zone) {
+    LocalDateTime time = LocalDateTime.ofInstant(Instant.ofEpochMilli(wall), ZoneOffset.UTC);
+    long first = time.atZone(zone).toInstant().toEpochMilli();
+    if (!TimeZone.getTimeZone(zone).useDaylightTime()) {
+      return first;
+    }
+    long hourLater = time.plusHours(1).atZone(zone).toInstant().toEpochMilli();
+    if (hourLater - first > HOUR) {
+      return hourLater - HOUR;
+    }
+    return hourLater == first ? first - first % HOUR : first;
+  }
+
+  /** A time of the timeline before which no window is open when the watermark has come so far. */
+  long openFrom(long watermark) {
+    if (watermark == Long.MIN_VALUE || watermark == Long.MAX_VALUE) {
+      return watermark;
+    }
+    return wall(watermark) - size;
+  }
+
+  private long wall(long instant) {
+    if (zone == null) {
+      return instant;
+    }
+    var offset = ZoneId.of(zone).getRules().getOffset(Instant.ofEpochMilli(instant));
+    // The clock may have been put back since.
+    return instant + offset.getTotalSeconds() * 1000L - 2 * HOUR;
+  }
+}

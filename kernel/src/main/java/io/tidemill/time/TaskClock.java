@@ -1,0 +1,82 @@
+package io.tidemill.time;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskCompletionListener;
+
+/**
+ * Event time in one task of Spark's: what its source or its operator says about it, for the operator that the task's
+ * rows go to. Rows of one task come from one partition of one table, or from one task of one operator; whoever packs them
+ * for a shuffle sends the marks along, after the last row.
+ */
+public final class TaskClock {
+  private static final Map<Long, TaskClock> CLOCKS = new ConcurrentHashMap<>();
+  private static final ThreadLocal<TaskClock> LAST = new ThreadLocal<>();
+
+  private final long task;
+  private final List<Mark> marks = new ArrayList<>();
+  /** The channel of the partition that is read; null if none is. */
+  private String read;
+  private long seen = Mark.NONE;
+
+  private TaskClock(long task) {
+    this.task = task;
+  }
+
+  /** Also in the threads with which a task feeds Python. */
+  public static TaskClock current() {
+    TaskContext context = TaskContext.get();
+    TaskClock last = LAST.get();
+    if (last != null && last.task == context.taskAttemptId()) {
+      return last;
+    }
+    TaskClock found =
+        CLOCKS.computeIfAbsent(
+            context.taskAttemptId(),
+            id -> {
+              context.addTaskCompletionListener((TaskCompletionListener) ended -> CLOCKS.remove(id));
+              return new TaskClock(id);
+            });
+    LAST.set(found);
+    return found;
+  }
+
+  /** Called by generated code, for each row of a table: {@code time}, unchanged. Both are microseconds. */
+  public static long observe(long time, long watermark) {
+    TaskClock clock = current();
+    if (watermark > clock.seen) {
+      clock.seen = watermark;
+    }
+    return time;
+  }
+
+  /**
+   * The task reads a partition.
+   *
+   * @param channel its own
+   * @param ends whether there is nothing after what it reads
+   */
+  public synchronized void reads(String channel, boolean ends) {
+    if (ends) {
+      marks.add(new Mark(channel, Mark.END, false));
+    } else {
+      read = channel;
+    }
+  }
+
+  public synchronized void tell(Mark mark) {
+    marks.add(mark);
+  }
+
+  /** What there is to say when the last row has come by. */
+  public synchronized List<Mark> marks() {
+    List<Mark> all = new ArrayList<>(marks);
+    if (read != null) {
+      all.add(new Mark(read, seen == Mark.NONE ? Mark.NONE : Math.floorDiv(seen, 1000), false));
+    }
+    return all;
+  }
+}

@@ -1,0 +1,59 @@
+"""Event time in lowered plans: who tells it, and who is told.
+
+In: the roots of a job. Out: the nodes that time passes through, from the scans up to the last operator that looks at a
+clock. A scan among them has its tasks tell how far its partitions have come, a watermark is looked at where it is
+declared, and every operator in between passes on what it is told. Nothing else of a job pays for time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tidemill import types as t
+from tidemill.plan import nodes
+from tidemill.spark.java import java_class
+from tidemill.tables.kafka import TopicTable
+
+_TIMELY = (
+    nodes.WindowAggregate,
+    nodes.GroupWindowAggregate,
+)
+
+
+def looks_at_a_clock(node: nodes.Node) -> bool:
+    """Whether an operator waits for a time to come."""
+    return isinstance(node, _TIMELY)
+
+
+def timed(roots: Iterable[nodes.Node]) -> frozenset[int]:
+    """The identities of the nodes that time passes through."""
+    found: set[int] = set()
+    for root in roots:
+        for node in nodes.walk(root):
+            if looks_at_a_clock(node):
+                found |= {id(below) for below in nodes.walk(node)}
+    return frozenset(found)
+
+
+def source_clock(connector: TopicTable, channel: str) -> dict[str, Any]:
+    """What a scan is told whose partitions tell their time."""
+    idle = connector.watermark.idle_timeout or timedelta(0)
+    return {"channel": channel, "idleTimeoutMs": idle // timedelta(milliseconds=1)}
+
+
+def observe(frame: DataFrame, column: str, watermark: str) -> DataFrame:
+    """The same rows, which pass by the table's watermark."""
+    spark = frame.sparkSession
+    operators = java_class(spark, "io.tidemill.state.Operators")
+    return DataFrame(operators.observe(frame._jdf, column, watermark), spark)
+
+
+def zone_of(type_: t.SqlType, frame: DataFrame) -> str | None:
+    """Where the wall clock hangs by which windows are cut; None where the values are its time themselves."""
+    if isinstance(type_, t.TimestampLtzType):
+        return str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+    return None
