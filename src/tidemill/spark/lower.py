@@ -5,7 +5,7 @@ stream is not insert-only, `_kind`; where a sink goes by tasks, `_task`; where c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 

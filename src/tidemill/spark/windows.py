@@ -27,7 +27,9 @@ from tidemill.spark.watermarks import zone_of
 WINDOW_COLUMN = "_window"
 """The hidden column with the time by which a row goes into its windows, where nobody has put it there yet."""
 
-_PAGED = frozenset(["LISTAGG", "ARRAY_AGG", "COLLECT", "PERCENTILE", "JSON_ARRAYAGG", "JSON_OBJECTAGG"])
+_PAGED = frozenset(
+    ["LISTAGG", "ARRAY_AGG", "COLLECT", "PERCENTILE", "JSON_ARRAYAGG", "JSON_OBJECTAGG"]
+)
 """Functions whose state may be large: slices of it cannot be put together."""
 
 
@@ -58,8 +60,10 @@ def shareable(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
 
 def _is_paged(call: Any, node: nodes.Aggregate) -> bool:
     retracting = not node.input.kinds.insert_only
-    return call.function in _PAGED or (call.distinct and call.function not in ("MIN", "MAX")) or (
-        retracting and call.function not in ("COUNT", "SUM", "AVG")
+    return (
+        call.function in _PAGED
+        or (call.distinct and call.function not in ("MIN", "MAX"))
+        or (retracting and call.function not in ("COUNT", "SUM", "AVG"))
     )
 
 
@@ -81,7 +85,9 @@ def without_windows(frame: DataFrame, node: nodes.WindowTableFunction) -> DataFr
 def assign_windows(frame: DataFrame, node: nodes.WindowTableFunction) -> DataFrame:
     """Each row once for every window that it is in."""
     width = len(node.input.columns)
-    spec = _window_spec(node.window, column_name(node.time), node.input.columns[node.time].type, frame)
+    spec = _window_spec(
+        node.window, column_name(node.time), node.input.columns[node.time].type, frame
+    )
     operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
     rows = DataFrame(operators.windows(frame._jdf, json.dumps(spec)), frame.sparkSession)
     bounds = [f.col(c).alias(column_name(width + i)) for i, c in enumerate(_BOUNDS)]
@@ -155,7 +161,12 @@ def group_window_aggregate(
     type_ = node.input.columns[node.time].type
     spec = _window_spec(node.window, column_name(node.time), type_, frame)
     rows = _aggregate(frame, node, node.keys, spec, demand)
-    bounds = {"start": "_start", "end": "_end", "rowtime": "_time", "proctime": "current_timestamp()"}
+    bounds = {
+        "start": "_start",
+        "end": "_end",
+        "rowtime": "_time",
+        "proctime": "current_timestamp()",
+    }
     after = [bounds[p] for p in node.properties]
     return _placed(rows, [column_name(k) for k in node.keys], len(node.calls), after)
 
@@ -188,4 +199,3 @@ def _placed(
     columns = [*before, *(f"a{i}" for i in range(calls)), *after]
     named = [f"{c} AS _{column_name(i)}" for i, c in enumerate(columns)]
     return rows.drop(KIND_COLUMN).selectExpr(*named).toDF(*_columns(len(columns)))
-
