@@ -68,9 +68,11 @@ def _reasons(node: Node) -> Iterator[str]:
         if isinstance(node, kind):
             yield name(node)
             break
-    windowed = isinstance(node, nodes.WindowTableFunction | nodes.GroupWindowAggregate)
-    if windowed and node.window.kind == "SESSION":
-        yield "session window"
+    match node:
+        case nodes.WindowTableFunction() | nodes.GroupWindowAggregate() if (
+            node.window.kind == "SESSION"
+        ):
+            yield "session window"
     if isinstance(node, nodes.Scan | nodes.Sink):
         why = why_not_runnable(node.table)
         if why:
