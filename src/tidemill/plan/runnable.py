@@ -20,8 +20,6 @@ from tidemill.tables import why_not_runnable
 # Nodes that have no operator: the node, and how a user calls it. The first that fits is meant.
 _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
     (nodes.WindowJoin, lambda n: "window join"),
-    (nodes.IntervalJoin, lambda n: "interval join"),
-    (nodes.TemporalJoin, lambda n: "temporal join"),
     (nodes.WindowRank, lambda n: "window Top-N"),
     (nodes.WindowDeduplicate, lambda n: "window deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
@@ -88,7 +86,7 @@ def _reasons(node: Node) -> Iterator[str]:
         type_ = node.input.columns[node.end_column].type
         if not isinstance(type_, t.INTEGER_TYPES):
             yield f"Top-N whose number of rows is a column of type {type_}"
-    if type(node) is nodes.Join:
+    if isinstance(node, nodes.Join) and not isinstance(node, nodes.WindowJoin):
         width = len(node.left.columns)
         for part in node.residual:
             if not can_stand_in_join(part, width):

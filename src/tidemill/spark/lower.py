@@ -18,6 +18,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, conjunction
 from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
+from tidemill.plan.rules import condition_of
 from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
@@ -35,6 +36,7 @@ from tidemill.spark.operators import (
     rank,
 )
 from tidemill.spark.source import Scanning, read_kafka
+from tidemill.spark.timed_joins import interval_join, temporal_join
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
 from tidemill.spark.watermarks import observe, source_clock
@@ -138,6 +140,8 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    every: bool = False
+    """Whether each change of a row counts, and not just what it comes to in a batch: changes are versions."""
     slicing: int | None = None
     """The identity of the window function whose windows an aggregate above makes of slices."""
     last: bool = True
@@ -200,7 +204,7 @@ class Lowering:
                 below = self._in_order(node.input)
                 if node.condition is not None:
                     below = self._leaving(below, node.condition)
-                return self._numbered(normalize(below, node, self._demand(node)))
+                return self._numbered(normalize(below, node, self._demand(node), self.every))
             case nodes.Aggregate():
                 return self._numbered(self._aggregate(node))
             case nodes.Expand():
@@ -219,13 +223,15 @@ class Lowering:
                 )
                 return self._numbered(rows)
             case nodes.Deduplicate():
-                rows = deduplicate(self._below(node.input), node, self._demand(node))
+                rows = deduplicate(self._below(node.input), node, self._demand(node), self.every)
                 return self._numbered(rows)
             case nodes.Sort():
                 below = self._below(node.input)
                 arriving = self.modes.of(node.input)
                 rows = limit(below, node, arriving, self._demand(node))
                 return self._numbered(rows)
+            case nodes.IntervalJoin() | nodes.TemporalJoin():
+                return self._numbered(self._timed_join(node))
             case nodes.Join():
                 return self._numbered(self._join(node))
             case nodes.Union():
@@ -327,6 +333,16 @@ class Lowering:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
+
+    def _timed_join(self, node: nodes.IntervalJoin | nodes.TemporalJoin) -> DataFrame:
+        versions = isinstance(node, nodes.TemporalJoin)
+        left = self._below(node.left)
+        right = replace(self, every=versions)._below(node.right)
+        asked = [p for p in condition_of(node) if p in node.residual]
+        condition = self._sql(conjunction(asked)) if asked else None
+        if isinstance(node, nodes.TemporalJoin):
+            return temporal_join(left, right, node, condition, self._demand(node))
+        return interval_join(left, right, node, condition, 0, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

@@ -117,8 +117,11 @@ def _function(call: AggregateCall) -> Mapping[str, Any]:
     return {"function": call.function, "distinct": call.distinct}
 
 
-def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
-    """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
+def normalize(
+    frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand, every: bool = False
+) -> DataFrame:
+    """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it.
+    `every`: each change is told, and not just what a batch comes to."""
     tells = ORDER_COLUMN in frame.columns
     spec = {
         "name": node.describe(),
@@ -127,6 +130,7 @@ def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) 
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
         "filtered": node.condition is not None,
+        "every": every,
     }
     return operator("normalize", [frame], spec, demand, table_of(node))
 
@@ -171,8 +175,10 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
     return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
 
 
-def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> DataFrame:
-    """The first or the last row of each key."""
+def deduplicate(
+    frame: DataFrame, node: nodes.Deduplicate, demand: Demand, every: bool = False
+) -> DataFrame:
+    """The first or the last row of each key. `every`: each last row is told, and not just that of a batch."""
     clock = t.time_attribute(node.input.columns[node.time].type)
     spec = {
         "name": node.describe(),
@@ -181,6 +187,7 @@ def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> Da
         "time": column_name(node.time),
         "rowtime": clock is t.TimeAttribute.ROWTIME,
         "last": node.last,
+        "every": every and node.last,
     }
     rows = operator("deduplicate", [frame], spec, demand)
     return rows if node.last else rows.drop(KIND_COLUMN)
@@ -262,7 +269,7 @@ def join(
         "kind": node.kind,
         "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
         "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
-        "nullSafe": [_is_null_safe(part) for part in node.equalities],
+        "nullSafe": [is_null_safe(part) for part in node.equalities],
         "condition": condition,
         "updateKey": _update_key(node.upsert_keys, last),
         "updates": RowKind.UPDATE_AFTER in demand.mode,
@@ -284,7 +291,7 @@ def _side(
     return {"columns": names(range(len(node.columns))), "keys": names(keys), "unique": unique}
 
 
-def _is_null_safe(equality: Expr) -> bool:
+def is_null_safe(equality: Expr) -> bool:
     return isinstance(equality, Call) and equality.function == "IS NOT DISTINCT FROM"
 
 

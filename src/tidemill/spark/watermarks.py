@@ -21,6 +21,8 @@ from tidemill.tables.kafka import TopicTable
 _TIMELY = (
     nodes.WindowAggregate,
     nodes.GroupWindowAggregate,
+    nodes.IntervalJoin,
+    nodes.TemporalJoin,
 )
 
 

@@ -193,9 +193,14 @@ class IntervalJoin(TimedJoin):
     lower: int
     upper: int
 
+    @property
+    def is_rowtime(self) -> bool:
+        """Whether event time counts, and not the machine's."""
+        clock = t.time_attribute(self.left.columns[self.left_time].type)
+        return clock is t.TimeAttribute.ROWTIME
+
     def describe(self) -> str:
-        rowtime = t.time_attribute(self.left.columns[self.left_time].type)
-        clock = "true" if rowtime is t.TimeAttribute.ROWTIME else "false"
+        clock = "true" if self.is_rowtime else "false"
         return (
             f"IntervalJoin(joinType=[{_JOIN_NAMES[self.kind]}], windowBounds=[isRowTime={clock},"
             f" leftLowerBound={-self.upper}, leftUpperBound={-self.lower},"
@@ -222,6 +227,12 @@ class TemporalJoin(Join):
 
     def _left_type(self, type_: t.SqlType) -> t.SqlType:
         return type_
+
+    @property
+    def version_time(self) -> int:
+        """The right side's column with the time from which a version holds."""
+        clocks = (t.time_attribute(c.type) for c in self.right.columns)
+        return next(i for i, clock in enumerate(clocks) if clock is t.TimeAttribute.ROWTIME)
 
     @property
     def kinds(self) -> ChangelogMode:

@@ -102,7 +102,7 @@ final class Join extends KeyedProcessor {
   static Dataset<Row> plan(Dataset<Row> left, Dataset<Row> right, JoinSpec spec, Counts counts) {
     StructType leftColumns = Packing.columns(left.schema(), spec.left().columns(), spec.name());
     StructType rightColumns = Packing.columns(right.schema(), spec.right().columns(), spec.name());
-    checkKeys(left.schema(), right.schema(), spec);
+    checkKeys(left.schema(), right.schema(), spec.left(), spec.right(), spec.name());
     Expression condition = spec.condition() == null ? null : bound(left, leftColumns, rightColumns, spec.condition());
     KeyedProcessor operator =
         new Join(spec, leftColumns, rightColumns, condition, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
@@ -118,18 +118,18 @@ final class Join extends KeyedProcessor {
     return Packing.unpack(result, leftColumns, leftMayMiss, rightColumns, rightMayMiss);
   }
 
-  private static void checkKeys(StructType left, StructType right, JoinSpec spec) {
-    for (int i = 0; i < spec.left().keys().size(); i++) {
-      StructField a = left.apply(spec.left().keys().get(i));
-      StructField b = right.apply(spec.right().keys().get(i));
+  static void checkKeys(
+      StructType left, StructType right, SideSpec leftSide, SideSpec rightSide, String name) {
+    for (int i = 0; i < leftSide.keys().size(); i++) {
+      StructField a = left.apply(leftSide.keys().get(i));
+      StructField b = right.apply(rightSide.keys().get(i));
       if (!a.dataType().catalogString().equals(b.dataType().catalogString())) {
         throw new IllegalArgumentException(
-            spec.name() + ": keys of different types: " + a.dataType().sql() + " and " + b.dataType().sql());
+            name + ": keys of different types: " + a.dataType().sql() + " and " + b.dataType().sql());
       }
     }
   }
 
-  /** A side's rows by their keys. {@code kept}: whether a row whose key holds a NULL is given all the same. */
   private static Dataset<Tuple2<byte[], byte[]>> packed(
       Dataset<Row> input,
       SideSpec side,
@@ -138,10 +138,25 @@ final class Join extends KeyedProcessor {
       boolean kept,
       long bit,
       Counts counts) {
-    StructType keys = Packing.columns(input.schema(), side.keys(), spec.name());
+    Dataset<Tuple2<byte[], byte[]>> pairs =
+        packed(input, side, columns, spec.name(), spec.nullSafe(), kept, bit, counts);
+    return side.unique() == null ? pairs : Packing.number(pairs);
+  }
+
+  /** A side's rows by their keys. {@code kept}: whether a row whose key holds a NULL is given all the same. */
+  static Dataset<Tuple2<byte[], byte[]>> packed(
+      Dataset<Row> input,
+      SideSpec side,
+      StructType columns,
+      String name,
+      List<Boolean> nullSafe,
+      boolean kept,
+      long bit,
+      Counts counts) {
+    StructType keys = Packing.columns(input.schema(), side.keys(), name);
     Column never = null;
     for (int i = 0; i < keys.size(); i++) {
-      if (keys.apply(i).nullable() && !spec.nullSafe().get(i)) {
+      if (keys.apply(i).nullable() && !nullSafe.get(i)) {
         Column isNull = input.col(side.keys().get(i)).isNull();
         never = never == null ? isNull : never.or(isNull);
       }
@@ -153,17 +168,15 @@ final class Join extends KeyedProcessor {
     Column key = Packing.key(rows, keys);
     if (never != null && kept) {
       // Nobody waits for these rows: they are spread, so that they are no burden to one task.
-      StructType by = side.unique() == null ? columns : Packing.columns(columns, side.unique(), spec.name());
+      StructType by = side.unique() == null ? columns : Packing.columns(columns, side.unique(), name);
       Expression spread = PackedRow.spread(ExpressionUtils.expression(Packing.key(rows, by)));
       key = functions.when(never, ExpressionUtils.column(spread)).otherwise(key);
     }
-    Column header = Packing.kind(rows).bitwiseOR(bit);
-    Dataset<Tuple2<byte[], byte[]>> pairs = Packing.pack(rows, key, columns, header);
-    return side.unique() == null ? pairs : Packing.number(pairs);
+    return Packing.pack(rows, key, columns, Packing.kind(rows).bitwiseOR(bit));
   }
 
   /** A condition as Spark understands it, over the columns of the left side, then those of the right. */
-  private static Expression bound(Dataset<Row> input, StructType left, StructType right, String sql) {
+  static Expression bound(Dataset<Row> input, StructType left, StructType right, String sql) {
     StructType both = new StructType();
     for (StructType side : List.of(left, right)) {
       for (StructField field : side.fields()) {

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.ImplicitGroupingKeyTracker;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -255,6 +256,20 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
         throw new IllegalStateException(name + ": rows came without watermarks");
       }
     }
+    return CollectionConverters.asScala(turn(key, rows(pairs)).iterator());
+  }
+
+  /** Processes a key for which no rows have come; told by {@link #advance}, whose result is read outside of any key. */
+  final List<Tuple2<byte[], byte[]>> wake(byte[] key) {
+    ImplicitGroupingKeyTracker.setImplicitKey(key);
+    try {
+      return turn(key, java.util.Collections.emptyIterator());
+    } finally {
+      ImplicitGroupingKeyTracker.removeImplicitKey();
+    }
+  }
+
+  private List<Tuple2<byte[], byte[]>> turn(byte[] key, java.util.Iterator<byte[]> rows) {
     // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
     byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {
@@ -267,14 +282,14 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     if (expiry.isOn()) {
       writer.writeFixed64(expiry.now());
     }
-    if (!process(key, before == null ? null : opened(before), rows(pairs), writer, changes)) {
+    if (!process(key, before == null ? null : opened(before), rows, writer, changes)) {
       if (before != null) {
         state.clear();
       }
     } else if (!mayStay(before) && !isWritten(before)) {
       state.update(writer.toBytes());
     }
-    return CollectionConverters.asScala(changes.take().iterator());
+    return changes.take();
   }
 
   private java.util.Iterator<Tuple2<byte[], byte[]>> begin(Iterator<Tuple2<byte[], byte[]>> marks) {
