@@ -22,14 +22,20 @@ AT_ONCE = 1_000_000_000
 
 
 def datagen_spec(
-    table: str, rows_per_second: int, number_of_rows: int | None, partitions: int | None
+    table: str,
+    rows_per_second: int,
+    number_of_rows: int | None,
+    partitions: int | None,
+    channel: str | None = None,
 ) -> str:
+    """`channel`: under which it tells that its rows are over, where somebody waits for them."""
     return json.dumps(
         {
             "table": table,
             "rowsPerSecond": rows_per_second,
             "numberOfRows": number_of_rows,
             "partitions": partitions or 1,
+            "channel": channel,
         }
     )
 

@@ -19,6 +19,7 @@ from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal,
 from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
 from tidemill.plan.rules import condition_of
+from tidemill.spark.bounded import as_stream, read_bounded
 from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
@@ -36,7 +37,7 @@ from tidemill.spark.operators import (
     rank,
 )
 from tidemill.spark.source import Scanning, read_kafka
-from tidemill.spark.timed_joins import interval_join, temporal_join
+from tidemill.spark.timed_joins import interval_join, lookup_join, temporal_join
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
 from tidemill.spark.watermarks import observe, source_clock
@@ -50,6 +51,8 @@ from tidemill.spark.windows import (
 )
 from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Table
+from tidemill.tables.filesystem import FilesystemTable
+from tidemill.tables.jdbc import JdbcTable
 from tidemill.tables.kafka import TopicTable
 
 TASK_COLUMN = "_task"
@@ -140,6 +143,8 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    static: bool = False
+    """Whether rows are looked up, and do not stream."""
     every: bool = False
     """Whether each change of a row counts, and not just what it comes to in a batch: changes are versions."""
     slicing: int | None = None
@@ -183,7 +188,7 @@ class Lowering:
                 return below.select(*expressions, *_hidden(below))
             case nodes.WatermarkAssigner():
                 below = self.lower(node.input)
-                if id(node) not in self.timed:
+                if id(node) not in self.timed or self.static:
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
             case nodes.WindowTableFunction() if id(node) == self.slicing:
@@ -230,6 +235,8 @@ class Lowering:
                 arriving = self.modes.of(node.input)
                 rows = limit(below, node, arriving, self._demand(node))
                 return self._numbered(rows)
+            case nodes.LookupJoin():
+                return self._lookup_join(node)
             case nodes.IntervalJoin() | nodes.TemporalJoin():
                 return self._numbered(self._timed_join(node))
             case nodes.Join():
@@ -267,6 +274,12 @@ class Lowering:
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
             return read_datagen(self.spark, node)
+        if isinstance(node.table.connector, FilesystemTable | JdbcTable):
+            table = read_bounded(self.spark, node, self.counter(node.table.name))
+            if self.static:
+                return table
+            channel = f"b{next(self._channels)}" if id(node) in self.timed else None
+            return as_stream(table, node.table.name, channel)
         alone = id(node) if id(node) in self.timed else None
         number, read = next(
             (i, r) for i, r in enumerate(self.reads) if r.table == node.table and r.alone == alone
@@ -333,6 +346,10 @@ class Lowering:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
+
+    def _lookup_join(self, node: nodes.LookupJoin) -> DataFrame:
+        right = replace(self, static=True).lower(node.right)
+        return lookup_join(self.lower(node.left), right, node, self._sql(node.condition))
 
     def _timed_join(self, node: nodes.IntervalJoin | nodes.TemporalJoin) -> DataFrame:
         versions = isinstance(node, nodes.TemporalJoin)

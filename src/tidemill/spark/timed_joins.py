@@ -84,6 +84,19 @@ def temporal_join(
     return rows.drop(KIND_COLUMN) if demand.mode.insert_only else rows
 
 
+def lookup_join(
+    left: DataFrame, right: DataFrame, node: nodes.LookupJoin, condition: str
+) -> DataFrame:
+    """Rows of the left side with what the right side has just now. The right side is sent to the tasks of the left one,
+    so that rows stay in their tasks and in their order."""
+    shifted = _shifted(right, node)
+    how = "left" if node.kind == "LEFT" else "inner"
+    joined = left.join(f.broadcast(shifted), f.expr(condition), how)
+    own = [column_name(i) for i in range(len(node.left.columns))]
+    hidden = [c for c in left.columns if c not in own]
+    return joined.select(*own, *shifted.columns, *hidden)
+
+
 def _sides(node: nodes.Join, condition: str | None) -> dict[str, Any]:
     width = len(node.left.columns)
     name = type(node).__name__

@@ -18,12 +18,9 @@ _CDC = (
 _LAKE = "write to 'kafka' or 'upsert-kafka' and load the table from there"
 _LOOKUP = "stream the table into a topic and join with it as an 'upsert-kafka' table"
 _QUEUE = "bridge the queue into Kafka, for example with Kafka Connect, and use 'kafka'"
-_FILES = "use 'kafka', or 'datagen' for input to try things with"
 
 KNOWN_CONNECTORS: Mapping[str, str] = {
     # Flink and its connector projects
-    "filesystem": _FILES,
-    "jdbc": _LOOKUP,
     "hive": _LAKE,
     "hbase-1.4": _LOOKUP,
     "hbase-2.2": _LOOKUP,
@@ -113,9 +110,6 @@ KNOWN_CONNECTORS: Mapping[str, str] = {
     "socket": "use 'kafka' with 'tidemill topic write', or 'datagen'",
     "random": "use 'datagen'",
 }
-
-PLANNED_CONNECTORS = ("filesystem", "jdbc")
-"""Known connectors that are to come."""
 
 _ONLY_JSON = "the format that works today is 'json'"
 

@@ -251,3 +251,31 @@ class TemporalJoin(Join):
             f"TemporalJoin(joinType=[{_JOIN_NAMES[self.kind]}], where=[{self.where}],"
             f" asOf=[{time}])"
         )
+
+
+@dataclass(frozen=True)
+class LookupJoin(Join):
+    """Each row of the left side with the rows that a table has when its batch runs: nothing is remembered."""
+
+    def _left_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        return self.left.kinds
+
+    @property
+    def upsert_keys(self) -> Keys:
+        return (
+            self.left.upsert_keys if self._is_unique(self.right, self.right_keys) else frozenset()
+        )
+
+    def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
+        return (wanted,)
+
+    def describe(self) -> str:
+        left, right = self.left.columns, self.right.columns
+        by = ", ".join(f"{right[b].name}={left[a].name}" for a, b in self.pairs)
+        return (
+            f"LookupJoin(joinType=[{_JOIN_NAMES[self.kind]}], lookup=[{by}], where=[{self.where}])"
+        )

@@ -30,14 +30,27 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
    * @param numberOfRows null for no end
    * @param table whose rows these are, for messages
    * @param partitions into how many tasks a batch is split, 2 if null
+   * @param channel under which the task that gives the last row says that it was the last; null if nobody waits
    */
   record Spec(
-      String table, long rowsPerSecond, Long numberOfRows, Integer partitions, Long maxRowsPerBatch) {
+      String table,
+      long rowsPerSecond,
+      Long numberOfRows,
+      Integer partitions,
+      Long maxRowsPerBatch,
+      String channel) {
+    /** A rate that holds nothing up: rows are there from the beginning. */
+    private static final long AT_ONCE = 1_000_000_000;
+
     Spec {
       partitions = partitions == null ? 2 : partitions;
       if (rowsPerSecond <= 0 || partitions <= 0) {
         throw new IllegalArgumentException("rowsPerSecond and partitions must be positive");
       }
+    }
+
+    boolean isAtOnce() {
+      return rowsPerSecond >= AT_ONCE && numberOfRows != null;
     }
   }
 

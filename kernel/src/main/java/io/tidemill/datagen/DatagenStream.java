@@ -1,6 +1,7 @@
 package io.tidemill.datagen;
 
 import io.tidemill.Lifecycle;
+import io.tidemill.time.TaskClock;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -34,7 +35,8 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     }
   }
 
-  private record Range(long start, long end) implements InputPartition {}
+  /** {@code over}: the channel to say on that there is nothing after it; null if there is, or nobody asks. */
+  private record Range(long start, long end, String over) implements InputPartition {}
 
   private record Factory() implements PartitionReaderFactory {
     @Override
@@ -51,6 +53,9 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     Reader(Range range) {
       this.next = range.start() - 1;
       this.end = range.end();
+      if (range.over() != null) {
+        TaskClock.current().reads(range.over(), true);
+      }
     }
 
     @Override
@@ -138,7 +143,9 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     int parts = (int) Math.min(spec.partitions(), rows);
     InputPartition[] ranges = new InputPartition[parts];
     for (int i = 0; i < parts; i++) {
-      ranges[i] = new Range(from + rows * i / parts, from + rows * (i + 1) / parts);
+      long until = from + rows * (i + 1) / parts;
+      String over = spec.numberOfRows() != null && until == spec.numberOfRows() ? spec.channel() : null;
+      ranges[i] = new Range(from + rows * i / parts, until, over);
     }
     return ranges;
   }
@@ -165,6 +172,9 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
       started = true;
       startNanos = now;
       startRows = from;
+    }
+    if (spec.isAtOnce()) {
+      return end;
     }
     double elapsed = (now - startNanos) / 1e9;
     long due = startRows + (long) (elapsed * spec.rowsPerSecond());

@@ -21,8 +21,8 @@ import scala.Tuple2;
  * who still do. A key has one timer for each side: it cleans, and is then set for the oldest row that is left. So a row
  * that came out of order may wait longer than it must, and meet a partner that is late.
  *
- * <p>Of a batch, rows that wait come first, then those that do not; what is over is cleaned after them. Between topics
- * there is no order that one could keep.
+ * <p>Of a batch, one side's rows come as they have come, then the other side's, since between topics there is no order
+ * that one could keep. First comes the side whose rows all wait, so that the others find them.
  */
 final class IntervalJoin extends KeyedProcessor {
   /**
@@ -69,8 +69,9 @@ final class IntervalJoin extends KeyedProcessor {
     final long reach;
     final boolean isOuter;
     final Bag bag;
-    final List<byte[]> waiting = new ArrayList<>();
-    final List<byte[]> passing = new ArrayList<>();
+    final List<byte[]> rows = new ArrayList<>();
+    /** Whether there are rows among them that do not wait. */
+    boolean hasPassing;
     /** When it is cleaned next. */
     long timer;
 
@@ -82,18 +83,18 @@ final class IntervalJoin extends KeyedProcessor {
       this.bag = new Bag(isRight ? 1 : 0, pages);
     }
 
-    boolean isTouched() {
-      return !waiting.isEmpty() || !passing.isEmpty();
-    }
-
     /** Takes a row, whose header becomes its time. */
     void take(byte[] row) {
       long at = spec.rowtime() ? sides.time(row, isRight, time) : then();
       if (spec.rowtime() && !sides.hasTime(row, isRight, time)) {
         counts.add(Counts.NULL_TIME, 1);
       }
-      PackedRow.setHeader(row, ordered(at));
-      (then() < at + reach ? waiting : passing).add(row);
+      rows.add(PackedRow.setHeader(row, ordered(at)));
+      hasPassing |= !waits(row);
+    }
+
+    boolean waits(byte[] row) {
+      return then() < timeOf(row) + reach;
     }
 
     void keep(byte[] row, boolean matched) {
@@ -147,7 +148,7 @@ final class IntervalJoin extends KeyedProcessor {
   private transient Side right;
 
   private IntervalJoin(IntervalSpec spec, StructType left, StructType right, Expression condition, Counts counts) {
-    super(spec.name(), false, false);
+    super(spec.name(), false, true);
     this.spec = spec;
     this.leftColumns = left;
     this.rightColumns = right;
@@ -177,7 +178,8 @@ final class IntervalJoin extends KeyedProcessor {
                     spec.keepsRight(),
                     Header.RIGHT,
                     counts));
-    return Packing.unpack(operator.over(pairs), leftColumns, spec.keepsRight(), rightColumns, spec.keepsLeft());
+    Dataset<Tuple2<byte[], byte[]>> result = operator.over(Packing.number(pairs));
+    return Packing.unpack(result, leftColumns, spec.keepsRight(), rightColumns, spec.keepsLeft());
   }
 
   @Override
@@ -238,20 +240,9 @@ final class IntervalJoin extends KeyedProcessor {
       (Header.isRight(PackedRow.header(row)) ? right : left).take(row);
     }
     boolean never = hasKeys && key.length == PackedRow.HEADER;
-    for (byte[] row : left.waiting) {
-      left.keep(row, !never && meet(row, left, right, changes));
-    }
-    for (byte[] row : right.waiting) {
-      right.keep(row, !never && meet(row, right, left, changes));
-    }
-    pass(left, right, never, changes);
-    pass(right, left, never, changes);
-    if (left.isTouched()) {
-      right.clean(then(), changes);
-    }
-    if (right.isTouched()) {
-      left.clean(then(), changes);
-    }
+    boolean rightFirst = left.hasPassing && !right.hasPassing;
+    come(rightFirst ? right : left, rightFirst ? left : right, never, changes);
+    come(rightFirst ? left : right, rightFirst ? right : left, never, changes);
     left.fire(now(), changes);
     right.fire(now(), changes);
     setTimer(key, timer);
@@ -266,8 +257,8 @@ final class IntervalJoin extends KeyedProcessor {
   }
 
   private static void read(Side side, ByteReader before) {
-    side.waiting.clear();
-    side.passing.clear();
+    side.rows.clear();
+    side.hasPassing = false;
     side.timer = before == null ? NO_TIMER : before.readFixed64();
     if (before == null) {
       side.bag.clear();
@@ -294,17 +285,19 @@ final class IntervalJoin extends KeyedProcessor {
     }
   }
 
-  /** Rows that nobody has to wait for. */
-  private void pass(Side side, Side other, boolean never, Changes changes) {
-    for (byte[] row : side.passing) {
-      if (!never && meet(row, side, other, changes)) {
-        continue;
-      }
-      if (spec.rowtime() && timeOf(row) <= then()) {
-        counts.add(Counts.LATE, 1);
-      }
-      if (side.isOuter) {
-        side.giveAlone(row, changes);
+  private void come(Side side, Side other, boolean never, Changes changes) {
+    for (byte[] row : side.rows) {
+      boolean matched = !never && meet(row, side, other, changes);
+      other.clean(then(), changes);
+      if (side.waits(row)) {
+        side.keep(row, matched);
+      } else if (!matched) {
+        if (spec.rowtime() && timeOf(row) <= then()) {
+          counts.add(Counts.LATE, 1);
+        }
+        if (side.isOuter) {
+          side.giveAlone(row, changes);
+        }
       }
     }
   }

@@ -24,7 +24,7 @@ final class Normalize extends KeyedProcessor {
    * What the planner asks. {@code origin} and {@code order} are columns: the partition that a row comes from and its
    * place there; without them rows are numbered as they come. {@code filtered}: rows are missing that the table has, so
    * that nobody knows which deletes are of unknown rows. {@code every}: each change is told, and not just what a batch
-   * comes to.
+   * comes to; and a delete as it came, with the time that it has, and not as the row that it takes away.
    */
   record NormalizeSpec(
       String name,
@@ -103,13 +103,13 @@ final class Normalize extends KeyedProcessor {
       moved |= origin >= 0 && origin(last) != origin;
       origin = origin(last);
       if (spec.every() && rows.hasNext()) {
-        old = step(old, isThere ? last : null, changes);
+        old = step(old, last, isThere, changes);
       }
     }
     if (moved && spec.order() != null) {
       counts.add(Counts.SEVERAL_PARTITIONS, 1);
     }
-    step(old, isThere ? last : null, changes);
+    step(old, last, isThere, changes);
     if (!isThere) {
       return false;
     }
@@ -119,10 +119,10 @@ final class Normalize extends KeyedProcessor {
   }
 
   /** Tells how a key's row becomes another one; the body of that, or null if there is none. */
-  private byte[] step(byte[] old, byte[] row, Changes changes) {
-    if (row == null) {
+  private byte[] step(byte[] old, byte[] row, boolean isThere, Changes changes) {
+    if (!isThere) {
       if (old != null) {
-        changes.delete(Packing.NOTHING, PackedRow.withHeader(0, old));
+        changes.delete(Packing.NOTHING, spec.every() ? row : PackedRow.withHeader(0, old));
       }
       return null;
     }
