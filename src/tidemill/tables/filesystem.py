@@ -23,7 +23,6 @@ from tidemill.tables.options import (
     BOOLEAN,
     DURATION,
     PARALLELISM,
-    STRING,
     TEXT,
     BadValue,
     Option,
@@ -95,9 +94,6 @@ DEFAULT_NAME = Option(
     "Directory of rows whose partition column is NULL or an empty string.",
     "__DEFAULT_PARTITION__",
 )
-MONITOR_INTERVAL = Option(
-    "source.monitor-interval", DURATION, "Refused: files are read once, not watched."
-)
 REPORT_STATISTICS = Option(
     "source.report-statistics", one_of("NONE", "ALL"), "Statistics are not used.", "ALL"
 )
@@ -151,26 +147,6 @@ SUCCESS_FILE = Option(
     "sink.partition-commit.success-file.name", TEXT, "Name of that file.", "_SUCCESS"
 )
 SINK_PARALLELISM = Option("sink.parallelism", PARALLELISM, "Number of tasks that write.")
-REFUSED: tuple[Option[Any], ...] = (
-    MONITOR_INTERVAL,
-    Option("sink.partition-commit.policy.class", STRING, "Refused."),
-    Option("sink.partition-commit.policy.class.parameters", STRING, "Refused."),
-    Option("sink.partition-commit.watermark-time-zone", STRING, "Refused."),
-    Option("partition.time-extractor.kind", STRING, "Refused."),
-    Option("partition.time-extractor.class", STRING, "Refused."),
-    Option("partition.time-extractor.timestamp-formatter", STRING, "Refused."),
-    Option("partition.time-extractor.timestamp-pattern", STRING, "Refused."),
-    Option("auto-compaction", BOOLEAN, "Refused, unless it is false."),
-    Option("compaction.file-size", SIZE, "Refused."),
-    Option("compaction.parallelism", PARALLELISM, "Refused."),
-)
-_WHY_REFUSED = {
-    "source": "a 'filesystem' table is read once, up to its end; watch for files with another tool, or use 'kafka'",
-    "sink": f"{_AT_ONCE}, and by 'success-file'; leave the option out",
-    "partition": f"{_AT_ONCE}; leave the option out",
-    "auto-compaction": "files are not put together; leave the option out",
-    "compaction": "files are not put together; leave the option out",
-}
 FILESYSTEM_OPTIONS: tuple[Option[Any], ...] = (
     PATH,
     FILE_FORMAT,
@@ -184,7 +160,6 @@ FILESYSTEM_OPTIONS: tuple[Option[Any], ...] = (
     COMMIT_POLICY,
     SUCCESS_FILE,
     SINK_PARALLELISM,
-    *REFUSED,
 )
 
 
@@ -211,9 +186,6 @@ def _build_filesystem(declaration: Declaration, reader: OptionReader) -> Filesys
             "a file needs a column that is no partition",
             declaration.statement.name.span,
         )
-    for option in REFUSED:
-        if reader.has(option) and reader.get(option) is not False:
-            reader.refuse(option.key, _WHY_REFUSED[option.key.partition(".")[0]])
     if reader.value(COMMIT_TRIGGER) == "partition-time":
         reader.error(
             "OPT-005",
@@ -263,6 +235,12 @@ FILESYSTEM = ConnectorDefinition(
     sink=True,
     metadata=FILE_METADATA,
     advice={
+        "source.monitor-interval": "the table is read once, up to its end; to watch for rows, use 'kafka'",
+        "sink.partition-commit.policy.*": f"{_AT_ONCE}, by 'success-file'",
+        "sink.partition-commit.watermark-time-zone": _AT_ONCE,
+        "partition.time-extractor.*": _AT_ONCE,
+        "auto-compaction": "files are not put together",
+        "compaction.*": "files are not put together",
         "format.*": "prefix a format's options by its name: 'csv.…' or 'json.…'",
         "source.path": "use 'path'",
     },

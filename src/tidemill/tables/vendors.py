@@ -165,5 +165,6 @@ def _refused(option: ast.Option, what: str, dialect: str) -> Diagnostic:
     if name.startswith(("kafka", "upsert-kafka")):
         hint = f"tidemill translate --from {dialect} writes the table as today's"
         return Diagnostic("OPT-010", message, option.span, hint)
-    hint = KNOWN_CONNECTORS.get(name, "use 'connector' = 'kafka'")
+    today = name if name in ("filesystem", "jdbc") else "kafka"
+    hint = KNOWN_CONNECTORS.get(name, f"use 'connector' = '{today}'")
     return Diagnostic("OPT-010", f"{message}; this one is not supported", option.span, hint)
