@@ -400,7 +400,8 @@ class Relations:
     ) -> None:
         place = _check_equality(node, join)
         versions = arrange(node.right)
-        if not any(key <= node.right_keys for key in versions.upsert_keys):
+        compared = _compared(node)
+        if not any(key <= compared for key in versions.upsert_keys):
             raise script_error(
                 "PLAN-074",
                 f"a temporal join needs the PRIMARY KEY of '{reference.name}' in its condition",
@@ -776,6 +777,22 @@ def _is_looked_up(node: Node) -> bool:
     while isinstance(node, nodes.Project | nodes.Filter | nodes.WatermarkAssigner):
         node = node.input
     return isinstance(node, nodes.Scan) and node.table.connector.is_looked_up
+
+
+def _compared(join: nodes.Join) -> frozenset[int]:
+    """Columns of the right side that must be equal to what the left side has, or makes of it."""
+    width = len(join.left.columns)
+    found = set()
+    for part in conjuncts(join.condition):
+        if isinstance(part, Call) and part.function == "=":
+            for one, other in (part.arguments, part.arguments[::-1]):
+                if (
+                    isinstance(one, Input)
+                    and one.index >= width
+                    and max(inputs(other), default=width) < width
+                ):
+                    found.add(one.index - width)
+    return frozenset(found)
 
 
 def _check_equality(node: nodes.Join, join: ast.Join) -> Span:
