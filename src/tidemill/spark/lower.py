@@ -359,7 +359,7 @@ class Lowering:
         condition = self._sql(conjunction(asked)) if asked else None
         if isinstance(node, nodes.TemporalJoin):
             return temporal_join(left, right, node, condition, self._demand(node))
-        return interval_join(left, right, node, condition, 0, self._demand(node))
+        return interval_join(left, right, node, condition, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

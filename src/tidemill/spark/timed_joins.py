@@ -24,12 +24,10 @@ def interval_join(
     right: DataFrame,
     node: nodes.IntervalJoin,
     condition: str | None,
-    cleaning_ms: int,
     demand: Demand,
 ) -> DataFrame:
-    """`condition`: what must hold beside the equalities and the interval. `cleaning_ms`: how much longer than they must
-    rows may wait, so that their keys are looked at less often."""
-    if node.lower > node.upper:
+    """`condition`: what must hold beside the equalities and the interval."""
+    if node.is_empty:
         return _never_joined(left, right, node)
     spec = {
         **_sides(node, condition),
@@ -38,14 +36,13 @@ def interval_join(
         "lower": node.lower,
         "upper": node.upper,
         "rowtime": node.is_rowtime,
-        "cleaning": cleaning_ms,
     }
     frames = [left, _shifted(right, node)]
     return operator("intervalJoin", frames, spec, demand, str(spec["name"])).drop(KIND_COLUMN)
 
 
 def _never_joined(left: DataFrame, right: DataFrame, node: nodes.IntervalJoin) -> DataFrame:
-    """An interval that ends before it begins: rows of outer sides go on alone."""
+    """Rows of outer sides, alone. No row of an inner side passes, but its tasks tell the time."""
     width = len(node.left.columns)
     sides = (
         (left, node.kind in ("LEFT", "FULL"), 0),

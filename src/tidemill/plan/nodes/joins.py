@@ -194,6 +194,11 @@ class IntervalJoin(TimedJoin):
     upper: int
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the interval ends before it begins: nothing waits for anything."""
+        return self.lower > self.upper
+
+    @property
     def is_rowtime(self) -> bool:
         """Whether event time counts, and not the machine's."""
         clock = t.time_attribute(self.left.columns[self.left_time].type)

@@ -29,7 +29,6 @@ final class IntervalJoin extends KeyedProcessor {
    * What the planner asks: left time + lower <= right time <= left time + upper.
    *
    * @param leftTime the column of the left side's rowtime; of no meaning to the machine's clock
-   * @param cleaning how much longer than it must a row waits, in milliseconds, so that timers are fewer
    */
   record IntervalSpec(
       String name,
@@ -43,7 +42,6 @@ final class IntervalJoin extends KeyedProcessor {
       long lower,
       long upper,
       boolean rowtime,
-      long cleaning,
       TimeSpec clock)
       implements Serializable {
     boolean keepsLeft() {
@@ -107,7 +105,7 @@ final class IntervalJoin extends KeyedProcessor {
     }
 
     private long due(byte[] row) {
-      return timeOf(row) + reach + spec.cleaning() + 1;
+      return timeOf(row) + reach + 1;
     }
 
     /** Lets go of what has no partner to wait for. */

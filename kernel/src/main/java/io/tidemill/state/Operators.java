@@ -148,7 +148,7 @@ public final class Operators {
    * <pre>
    * {"name": "IntervalJoin of a and b", "kind": "INNER|LEFT|RIGHT|FULL", "left": {…}, "right": {…}, "nullSafe": […],
    *  "condition": "c1 > c3" | null, "leftTime": "c2", "rightTime": "c4", "lower": 0, "upper": 3600000,
-   *  "rowtime": true, "cleaning": 0, "clock": {"channel": "o1", "tasks": 2}}
+   *  "rowtime": true, "clock": {"channel": "o1", "tasks": 2}}
    * </pre>
    *
    * The sides are told as those of {@link #join}. Out: the left side's columns, those of the right side, {@code _kind},
