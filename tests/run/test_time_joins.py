@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
@@ -123,6 +124,22 @@ def test_state_goes_with_the_watermark(world: World) -> None:
     assert len(world.rows) == 10_000
     # A value and a timer for each of the keys that have rows, and the watermark of each task.
     assert operator["numRowsTotal"] < 2 * 50 + 10
+
+
+def test_in_processing_time_a_row_is_given_alone_though_nothing_comes(world: World) -> None:
+    left, right = (world.kafka(world.create(*rows)) for rows in ([{"k": 1}, {"k": 2}], [{"k": 2}]))
+    script = f"""
+        CREATE TABLE l (k INT, proc AS PROCTIME()) {left};
+        CREATE TABLE r (k INT, proc AS PROCTIME()) {right};
+        SELECT l.k AS a, r.k AS b FROM l LEFT JOIN r
+        ON l.k = r.k AND r.proc BETWEEN l.proc AND l.proc + INTERVAL '3' SECOND;
+    """
+    with Session(world.spark, checkpoint=world.checkpoint, output=Collected(world.rows)) as session:
+        list(session.execute(script))
+        deadline = time.monotonic() + 60
+        while len(world.rows) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert sorted((r["a"], r["b"]) for _, r in world.rows) == [(1, None), (2, 2)]
 
 
 def test_in_processing_time_rows_of_one_batch_are_at_the_same_time(world: World) -> None:

@@ -35,6 +35,8 @@ class Tally:
     _told: set[str] = field(default_factory=set)
     made: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What was asked of the kernel for a node, by its identity: as much as it takes to read its state back."""
+    alarm: str | None = None
+    """The name of the alarm that operators set who wait for the clock of the machine; None if none does."""
     scanned: Numbers = field(init=False)
     """What scans have met."""
 
@@ -43,9 +45,16 @@ class Tally:
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
-        counts = java_class(self.spark, "io.tidemill.state.Counts").of(self.spark._jsparkSession)
+        counts = java_class(self.spark, "io.tidemill.state.Counts").of(
+            self.spark._jsparkSession, self.alarm
+        )
         self._counts.append((name, counts))
         return counts
+
+    def counts(self) -> dict[str, Any]:
+        """The kernel's counts by the names of their operators; those of one name one after another."""
+        names = nodes.unique_names(name for name, _ in self._counts)
+        return dict(zip(names, (counts for _, counts in self._counts), strict=True))
 
     def values(self) -> Mapping[str, int]:
         found = self.scanned.values()

@@ -48,9 +48,9 @@ from tidemill.spark.sink import (
     swallowed_records,
     transactional_id_prefix,
 )
-from tidemill.spark.state import kept_by, with_state
+from tidemill.spark.state import kept_by, operator_names
 from tidemill.spark.user_functions import register
-from tidemill.spark.watermarks import timed
+from tidemill.spark.watermarks import alarm_of, timed
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.filesystem import FilesystemTable
@@ -136,7 +136,7 @@ class RunningJob:
     @property
     def operators(self) -> list[str]:
         """The names of those with state, from the sinks down."""
-        return [node.describe().partition("(")[0] for node in with_state(self.job)]
+        return operator_names(self.job)
 
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""
@@ -235,7 +235,7 @@ class Runner:
         targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = Numbers(self.spark)
-        tally = Tally(self.spark)
+        tally = Tally(self.spark, alarm=alarm_of(job.roots))
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS
@@ -291,6 +291,15 @@ class Runner:
         def begin(writer: Any) -> StreamingQuery:
             _lifecycle(self.spark).begin(checkpoint)
             query: StreamingQuery = writer.start()
+            java_class(self.spark, "io.tidemill.checkpoint.ProgressFile").follow(
+                self.spark._jsparkSession,
+                self.spark._jsc.hadoopConfiguration(),
+                str(query.id),
+                checkpoint,
+                label,
+                operator_names(job),
+                tally.counts(),
+            )
             return query
 
         first = prepare()

@@ -1,6 +1,7 @@
 package io.tidemill.datagen;
 
 import io.tidemill.Lifecycle;
+import io.tidemill.time.Mark;
 import io.tidemill.time.TaskClock;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
@@ -54,7 +55,7 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
       this.next = range.start() - 1;
       this.end = range.end();
       if (range.over() != null) {
-        TaskClock.current().reads(range.over(), true);
+        TaskClock.current().tell(new Mark(range.over(), Mark.END, false));
       }
     }
 

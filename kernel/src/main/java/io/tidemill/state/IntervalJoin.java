@@ -333,7 +333,18 @@ final class IntervalJoin extends KeyedProcessor {
     }
     // What was due before has been done: timers are set for later than that.
     long from = spec.rowtime() ? then() + 1 : Long.MIN_VALUE;
-    return new Waking(timeline(), from, now(), this::wake);
+    return new Waking(timeline(), from, now(), this::wake, this::waitForNext);
+  }
+
+  /** Nobody else sees to it that time goes on. */
+  private void waitForNext() {
+    if (!spec.rowtime()) {
+      try (Timeline.Entries later = timeline().entries(Long.MIN_VALUE, Mark.END)) {
+        if (later.hasNext()) {
+          counts.wakeAt(later.next().time());
+        }
+      }
+    }
   }
 
   @Override

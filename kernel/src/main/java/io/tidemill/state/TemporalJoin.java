@@ -243,7 +243,7 @@ final class TemporalJoin extends KeyedProcessor {
     if (moment().now() <= before) {
       return Collections.emptyIterator();
     }
-    return new Waking(timeline(), before == Mark.NONE ? before : before + 1, moment().now(), this::wake);
+    return new Waking(timeline(), before == Mark.NONE ? before : before + 1, moment().now(), this::wake, () -> {});
   }
 
   @Override

@@ -13,11 +13,19 @@ final class Waking implements Iterator<Tuple2<byte[], byte[]>> {
   private final Timeline timeline;
   private final Timeline.Entries due;
   private final Function<byte[], List<Tuple2<byte[], byte[]>>> wake;
+  private final Runnable done;
+  private boolean isDone;
   private Iterator<Tuple2<byte[], byte[]>> given = Collections.emptyIterator();
 
-  /** {@code until} is due itself. {@code wake} does what is to be done for a key. */
-  Waking(Timeline timeline, long from, long until, Function<byte[], List<Tuple2<byte[], byte[]>>> wake) {
+  /** {@code until} is due itself. {@code wake} does what is to be done for a key, {@code done} what is after all. */
+  Waking(
+      Timeline timeline,
+      long from,
+      long until,
+      Function<byte[], List<Tuple2<byte[], byte[]>>> wake,
+      Runnable done) {
     this.timeline = timeline;
+    this.done = done;
     this.due = timeline.entries(from, until == Mark.END ? until : until + 1);
     this.wake = wake;
   }
@@ -29,6 +37,10 @@ final class Waking implements Iterator<Tuple2<byte[], byte[]>> {
       // One that is forgotten leaves its timer behind.
       timeline.remove(entry.time(), entry.key());
       given = wake.apply(entry.key()).iterator();
+    }
+    if (!given.hasNext() && !isDone) {
+      isDone = true;
+      done.run();
     }
     return given.hasNext();
   }
