@@ -58,7 +58,7 @@ final class IntervalJoin extends KeyedProcessor {
 
   /**
    * One side, for the key at hand. An entry's key is a packed row whose header is its time; its count says how many such
-   * rows there are, its mark how many of them have no partner yet.
+   * rows there are, its mark how many of them, of an outer side, have no partner yet.
    */
   private final class Side {
     final boolean isRight;
@@ -98,7 +98,7 @@ final class IntervalJoin extends KeyedProcessor {
     void keep(byte[] row, boolean matched) {
       Bag.Entry entry = bag.obtain(row);
       entry.count++;
-      entry.mark += matched ? 0 : 1;
+      entry.mark += isOuter && !matched ? 1 : 0;
       if (timer == NO_TIMER) {
         timer = due(row);
       }
@@ -114,7 +114,7 @@ final class IntervalJoin extends KeyedProcessor {
       bag.removeBefore(
           first,
           entry -> {
-            for (long n = isOuter ? entry.mark : 0; n > 0; n--) {
+            for (long n = entry.mark; n > 0; n--) {
               giveAlone(entry.key, changes);
             }
           });
