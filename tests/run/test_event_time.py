@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, NewPartitions
 from world import World, forget_last_commit, job_directory
 
 from tidemill import Session
-from confluent_kafka.admin import AdminClient, NewPartitions
 from tidemill.broker.records import Record
 from tidemill.cli.status import status
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidemill.spark.operators import late_warnings
-from tidemill.spark.progress import Progress, times_of
+from tidemill.spark.progress import Progress, late_warnings, times_of
 
 
 def report(batch: int, **writers: int) -> dict[str, Any]:

@@ -206,8 +206,7 @@ class _Watch:
         return any(j.is_active for j in self.jobs)
 
     def look(self, final: bool = False) -> None:
-        from tidemill.spark.operators import late_warnings
-        from tidemill.spark.progress import Progress
+        from tidemill.spark.progress import Progress, late_warnings
 
         for job in self.jobs:
             progress = self._progress.setdefault(job.name, Progress(job.operators))
