@@ -246,8 +246,11 @@ class Lowering:
     def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
         ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
-        channel = f"o{next(self._channels)}" if id(node) in self.timed else None
-        return Demand(self.modes.of(node), ttls, self.tally, node, channel)
+        return Demand(self.modes.of(node), ttls, self.tally, node, self._channel(node))
+
+    def _channel(self, node: nodes.Node) -> str | None:
+        """The name under which a node tells how far time has come, if anybody asks."""
+        return f"o{next(self._channels)}" if id(node) in self.timed else None
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition take their key out, and are no deletes of the table's."""
@@ -267,7 +270,7 @@ class Lowering:
 
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
-            return read_datagen(self.spark, node)
+            return read_datagen(self.spark, node, self._channel(node))
         alone = id(node) if id(node) in self.timed else None
         number, read = next(
             (i, r) for i, r in enumerate(self.reads) if r.table == node.table and r.alone == alone
@@ -297,7 +300,7 @@ class Lowering:
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""
-        spec = datagen_spec("VALUES", AT_ONCE, len(node.rows), 1)
+        spec = datagen_spec("VALUES", AT_ONCE, len(node.rows), 1, self._channel(node))
         ids = self.spark.readStream.format("tidemill-datagen").option("spec", spec).load()
         columns = []
         for i, column in enumerate(node.fields):
