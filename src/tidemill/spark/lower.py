@@ -42,8 +42,12 @@ from tidemill.spark.windows import (
     WINDOW_COLUMN,
     assign_windows,
     group_window_aggregate,
+    session_windows,
     shareable,
     window_aggregate,
+    window_deduplicate,
+    window_join,
+    window_rank,
     without_windows,
 )
 from tidemill.tables.builtin import DatagenTable
@@ -184,6 +188,9 @@ class Lowering:
                 return observe(below, column_name(node.column), self._sql(node.expression))
             case nodes.WindowTableFunction() if id(node) == self.slicing:
                 return without_windows(self.lower(node.input), node)
+            case nodes.WindowTableFunction() if node.window.kind == "SESSION":
+                below = self._below(node.input)
+                return self._numbered(session_windows(below, node, self._demand(node)))
             case nodes.WindowTableFunction():
                 return assign_windows(self.lower(node.input), node)
             case nodes.WindowAggregate():
@@ -209,6 +216,14 @@ class Lowering:
             case nodes.Correlate():
                 below = self.lower(node.input)
                 return correlate(below, node, self._sql, _hidden(below))
+            case nodes.WindowRank():
+                below = self._below(node.input)
+                return self._numbered(window_rank(below, node, self._demand(node)))
+            case nodes.WindowDeduplicate():
+                below = self._below(node.input)
+                return self._numbered(window_deduplicate(below, node, self._demand(node)))
+            case nodes.WindowJoin():
+                return self._numbered(self._window_join(node))
             case nodes.Rank():
                 rows = rank(
                     self._below(node.input),
@@ -327,6 +342,11 @@ class Lowering:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
+
+    def _window_join(self, node: nodes.WindowJoin) -> DataFrame:
+        left, right = (self._below(n) for n in node.inputs)
+        condition = self._sql(conjunction(node.residual)) if node.residual else None
+        return window_join(left, right, node, condition, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

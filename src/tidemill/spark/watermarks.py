@@ -21,11 +21,16 @@ from tidemill.tables.kafka import TopicTable
 _TIMELY = (
     nodes.WindowAggregate,
     nodes.GroupWindowAggregate,
+    nodes.WindowDeduplicate,
+    nodes.WindowJoin,
+    nodes.WindowRank,
 )
 
 
 def looks_at_a_clock(node: nodes.Node) -> bool:
     """Whether an operator waits for a time to come."""
+    if isinstance(node, nodes.WindowTableFunction):
+        return node.window.kind == "SESSION"
     return isinstance(node, _TIMELY)
 
 
