@@ -4,7 +4,6 @@ import java.io.Serializable;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
-import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.types.StructType;
@@ -12,7 +11,7 @@ import scala.Tuple2;
 
 /**
  * The first or the last row of each key and window, by a rowtime: of equal times the one that came first, or last.
- * State: that row.
+ * State: that row. All rows cross the shuffle: who is late is known after it.
  */
 final class WindowDeduplicate extends KeyedWindows {
   record WindowDeduplicateSpec(
@@ -47,10 +46,7 @@ final class WindowDeduplicate extends KeyedWindows {
   static Dataset<Row> plan(Dataset<Row> input, WindowDeduplicateSpec spec, Counts counts) {
     StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
-    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
-        rows -> new LastRows(rows, spec.order(columns), (isThere, kind) -> {});
-    Dataset<Tuple2<byte[], byte[]>> pairs =
-        Packing.number(Packing.pack(input, keys, columns)).mapPartitions(choose, Packing.PAIRS);
+    Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, keys, columns));
     KeyedProcessor operator = new WindowDeduplicate(spec, keys, columns, counts).timed(spec.clock());
     return Packing.unpack(operator.over(pairs), new StructType(), columns);
   }

@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
-import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -17,7 +16,7 @@ import scala.Tuple2;
 
 /**
  * Top-N of each window: of each partition the rows from {@code start} to {@code end} in an order, equal ones as they have
- * come. State: the rows up to the end, in their order.
+ * come. State: the rows up to the end, in their order. All rows cross the shuffle: who is late is known after it.
  */
 final class WindowRank extends KeyedWindows {
   /** {@code number}: whether the place in the order is a column. */
@@ -58,11 +57,6 @@ final class WindowRank extends KeyedWindows {
       throw new IllegalArgumentException(spec.name() + ": no order for column " + unordered);
     }
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, partition, columns));
-    if (spec.end() > 0) {
-      MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> first =
-          rows -> new FirstRows(rows, columns, spec.order(), spec.end());
-      pairs = pairs.mapPartitions(first, Packing.PAIRS);
-    }
     Dataset<Tuple2<byte[], byte[]>> ranked =
         new WindowRank(spec, partition, columns, counts).timed(spec.clock()).over(pairs);
     return spec.number()
