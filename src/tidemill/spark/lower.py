@@ -41,9 +41,10 @@ from tidemill.spark.watermarks import observe, source_clock
 from tidemill.spark.windows import (
     WINDOW_COLUMN,
     assign_windows,
+    can_share,
     group_window_aggregate,
+    own_windows,
     session_windows,
-    shareable,
     window_aggregate,
     window_deduplicate,
     window_join,
@@ -142,8 +143,8 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
-    slicing: int | None = None
-    """The identity of the window function whose windows an aggregate above makes of slices."""
+    windowing: nodes.WindowAggregate | None = None
+    """The aggregate above, whose windows come from below."""
     last: bool = True
     """Whether no operator that shuffles comes after."""
     timed: Container[int] = frozenset()
@@ -186,13 +187,8 @@ class Lowering:
                 if id(node) not in self.timed:
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
-            case nodes.WindowTableFunction() if id(node) == self.slicing:
-                return without_windows(self.lower(node.input), node)
-            case nodes.WindowTableFunction() if node.window.kind == "SESSION":
-                below = self._below(node.input)
-                return self._numbered(session_windows(below, node, self._demand(node)))
             case nodes.WindowTableFunction():
-                return assign_windows(self.lower(node.input), node)
+                return self._window_function(node)
             case nodes.WindowAggregate():
                 return self._numbered(self._window_aggregate(node))
             case nodes.GroupWindowAggregate():
@@ -291,7 +287,7 @@ class Lowering:
                 read.every_partition,
                 read.tells_origin,
                 self.tally.scanned.of(read.table.name),
-                None if alone is None else source_clock(connector, f"s{number}"),
+                None if alone is None else source_clock(connector, f"s{number}", self.tally.alarm),
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)
@@ -332,16 +328,27 @@ class Lowering:
 
     def _window_aggregate(self, node: nodes.WindowAggregate) -> DataFrame:
         """Rows go to their slices where the windows are of this query's making, else they know their window."""
-        function = shareable(node)
-        if function is None:
-            return window_aggregate(self._below(node.input), node, None, self._demand(node))
-        below = replace(self, slicing=id(function))._below(node.input)
+        function = own_windows(node)
+        if function is not None and not can_share(node, function):
+            function = None
+        below = replace(self, windowing=node)._below(node.input)
         return window_aggregate(below, node, function, self._demand(node))
 
     def _join(self, node: nodes.Join) -> DataFrame:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
+
+    def _window_function(self, node: nodes.WindowTableFunction) -> DataFrame:
+        above = self.windowing
+        if above is None or own_windows(above) is not node:
+            above = None
+        if above and can_share(above, node):
+            return without_windows(self.lower(node.input), node)
+        if node.window.kind == "SESSION":
+            below = self._below(node.input)
+            return self._numbered(session_windows(below, node, self._demand(node)))
+        return assign_windows(self.lower(node.input), node, above, self.tally)
 
     def _window_join(self, node: nodes.WindowJoin) -> DataFrame:
         left, right = (self._below(n) for n in node.inputs)

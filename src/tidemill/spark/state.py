@@ -25,7 +25,7 @@ from tidemill.spark.checkpoints import Checkpoint
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
 from tidemill.spark.operators import Tally
-from tidemill.spark.windows import shareable
+from tidemill.spark.windows import own_windows
 from tidemill.types import Field
 
 
@@ -38,7 +38,7 @@ def with_state(job: Job) -> list[nodes.Node]:
     """The operators that keep something, as Spark numbers them."""
     found = [n for root in job.roots for n in nodes.walk(root) if has_state(n)]
     # The sessions of an aggregate are its own.
-    owned = {id(shareable(n)) for n in found if isinstance(n, nodes.WindowAggregate)}
+    owned = {id(own_windows(n)) for n in found if isinstance(n, nodes.WindowAggregate)}
     return [n for n in found if id(n) not in owned]
 
 

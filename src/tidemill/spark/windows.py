@@ -22,6 +22,7 @@ from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
 from tidemill.spark.operators import (
     Demand,
+    Tally,
     after_left,
     aggregates_spec,
     is_null_safe,
@@ -41,8 +42,8 @@ _PAGED = frozenset(
 """Functions whose state may be large: slices of it cannot be put together."""
 
 
-def shareable(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
-    """The window function below an aggregate whose windows can be made of slices: nothing looks at them in between."""
+def own_windows(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
+    """The window function below an aggregate, if nothing looks at its windows in between."""
     below: nodes.Node = node.input
     seen = set(range(len(below.columns)))
     while isinstance(below, nodes.Project | nodes.Filter):
@@ -58,16 +59,16 @@ def shareable(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
                 return None
             seen = {p.index for e in kept for p in walk(e) if isinstance(p, Input)}
         below = below.input
-    if not isinstance(below, nodes.WindowTableFunction):
-        return None
-    overlapping = below.window.kind in ("HOP", "CUMULATE")
-    if overlapping and any(_is_paged(call, node) for call in node.calls):
-        return None
-    return below
+    return below if isinstance(below, nodes.WindowTableFunction) else None
 
 
-def _cannot_share(node: nodes.GroupWindowAggregate) -> bool:
-    return node.window.kind == "HOP" and any(_is_paged(call, node) for call in node.calls)
+def can_share(node: nodes.WindowAggregate, function: nodes.WindowTableFunction) -> bool:
+    """Whether an aggregate makes the windows itself: of slices, or of the rows of a session."""
+    return not _overlaps(function.window) or not any(_is_paged(c, node) for c in node.calls)
+
+
+def _overlaps(window: nodes.Window) -> bool:
+    return window.kind in ("HOP", "CUMULATE")
 
 
 def _is_paged(call: AggregateCall, node: nodes.Aggregate | nodes.GroupWindowAggregate) -> bool:
@@ -94,16 +95,29 @@ def without_windows(frame: DataFrame, node: nodes.WindowTableFunction) -> DataFr
     return frame.select(*_columns(width), *nothing, *_rest(frame, width), time)
 
 
-def assign_windows(frame: DataFrame, node: nodes.WindowTableFunction) -> DataFrame:
-    """Each row once for every window that it is in."""
+def assign_windows(
+    frame: DataFrame,
+    node: nodes.WindowTableFunction,
+    refusing: nodes.WindowAggregate | None,
+    tally: Tally,
+) -> DataFrame:
+    """Each row once for every window that it is in. `refusing`: the aggregate above that fails without a time."""
     width = len(node.input.columns)
     spec = _window_spec(
         node.window, column_name(node.time), node.input.columns[node.time].type, frame
     )
-    operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
-    rows = DataFrame(operators.windows(frame._jdf, json.dumps(spec)), frame.sparkSession)
+    told = None if refusing is None else refusing.describe()
+    rows = _assigned(frame, spec, told, tally.of(_name(node)))
     bounds = [f.col(c).alias(column_name(width + i)) for i, c in enumerate(_BOUNDS)]
     return rows.select(*_columns(width), *bounds, *_rest(frame, width))
+
+
+def _assigned(
+    frame: DataFrame, spec: dict[str, Any], refusing: str | None, counts: Any
+) -> DataFrame:
+    operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
+    rows = operators.windows(frame._jdf, json.dumps(spec), refusing, counts)
+    return DataFrame(rows, frame.sparkSession)
 
 
 def session_windows(frame: DataFrame, node: nodes.WindowTableFunction, demand: Demand) -> DataFrame:
@@ -256,10 +270,9 @@ def group_window_aggregate(
     type_ = node.input.columns[node.time].type
     spec = _window_spec(node.window, column_name(node.time), type_, frame)
     method = "sessionAggregate" if spec["gap"] else "windowAggregate"
-    if spec["size"] % spec["step"] or _cannot_share(node):
-        operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
-        assigned = operators.windows(frame._jdf, json.dumps(spec))
-        frame = DataFrame(assigned, frame.sparkSession).drop("_start", "_time")
+    paged = any(_is_paged(call, node) for call in node.calls)
+    if spec["size"] % spec["step"] or (paged and _overlaps(node.window)):
+        frame = _assigned(frame, spec, node.describe(), demand.tally.of(_name(node)))
         spec |= {"time": "_end", "attached": True}
     rows = _aggregate(method, frame, node, node.keys, spec, demand)
     bounds = {

@@ -48,7 +48,7 @@ final class SessionAggregate extends Sessions {
     StructType arguments = Aggregation.arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
     Column time = spec.window().slice(input);
-    Dataset<Row> timed = input.where(time.isNotNull().or(counts.leavesOut(Counts.NULL_TIME)));
+    Dataset<Row> timed = input.where(time.isNotNull().or(counts.refuses(spec.name())));
     Column header = functions.shiftleft(time, 2).bitwiseOR(Packing.kind(input));
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> deltas =
         rows -> Combiner.oneByOne(spec, arguments, rows, TaskContext.getPartitionId());
@@ -120,7 +120,7 @@ final class SessionAggregate extends Sessions {
         paged ? aggregate(List.of(), kept.take(key, session)) : aggregate(session.kept, session.rows);
     if (there) {
       long end = session.end;
-      changes.insert(key, aggregation.result(1000 * session.start, 1000 * end, 1000 * window.trigger(end)));
+      changes.insert(key, aggregation.result(1000 * session.start, 1000 * end, 1000 * window.time(end)));
       aggregation.countOverflows();
     }
     pages.clear();

@@ -32,7 +32,7 @@ final class SessionRows extends Sessions {
     StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
     Column time = input.col(spec.window().time());
-    Dataset<Row> timed = input.where(time.isNotNull().or(counts.leavesOut(Counts.NULL_TIME)));
+    Dataset<Row> timed = input.where(time.isNotNull().or(counts.leavesOut()));
     Dataset<Tuple2<byte[], byte[]>> rows = Packing.number(Packing.pack(timed, keys, columns));
     KeyedProcessor operator = new SessionRows(spec, columns, counts).timed(spec.clock());
     return Packing.unpack(operator.over(rows), bounds(spec.window(), List.of()), columns);
@@ -61,7 +61,7 @@ final class SessionRows extends Sessions {
     bounds.reset();
     bounds.write(0, 1000 * session.start);
     bounds.write(1, 1000 * session.end);
-    bounds.write(2, 1000 * window.trigger(session.end));
+    bounds.write(2, 1000 * window.time(session.end));
     byte[] told = PackedRow.packRow(bounds.getRow(), 0);
     for (byte[] each : kept.take(key, session)) {
       changes.add(Header.kind(PackedRow.header(each)), told, each);

@@ -196,6 +196,7 @@ abstract class Sessions extends WindowProcessor {
       sessions.remove(0, key);
     } else {
       moveAlarm(key, true, open.firstEntry().getValue().end);
+      waitFor(alarm);
       sessions.put(0, key, written(key));
     }
     List<Tuple2<byte[], byte[]>> closed = given.take();

@@ -57,7 +57,7 @@ final class WindowAggregate extends WindowProcessor {
     StructType arguments = Aggregation.arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
     Column end = spec.window().slice(input);
-    Dataset<Row> timed = input.where(end.isNotNull().or(counts.leavesOut(Counts.NULL_TIME)));
+    Dataset<Row> timed = input.where(end.isNotNull().or(counts.refuses(spec.name())));
     Column header = functions.shiftleft(end, 2).bitwiseOR(Packing.kind(input));
     Dataset<Tuple2<byte[], byte[]>> deltas =
         Packing.pack(timed, keys, arguments, header).mapPartitions(combine(spec, arguments), Packing.PAIRS);
@@ -181,7 +181,7 @@ final class WindowAggregate extends WindowProcessor {
 
   private byte[] result(long end) {
     byte[] row =
-        aggregation.result(1000 * window.start(end), 1000 * end, 1000 * window.trigger(end));
+        aggregation.result(1000 * window.start(end), 1000 * end, 1000 * window.time(end));
     aggregation.countOverflows();
     return PackedRow.setHeader(row, Header.INSERT);
   }
@@ -245,7 +245,11 @@ final class WindowAggregate extends WindowProcessor {
       while (candidate < least || isClosed(candidate, before())) {
         candidate += window.step();
       }
-      return isClosed(candidate, now()) ? candidate : Mark.END;
+      if (isClosed(candidate, now())) {
+        return candidate;
+      }
+      waitFor(candidate);
+      return Mark.END;
     }
 
     private void openWindow() {

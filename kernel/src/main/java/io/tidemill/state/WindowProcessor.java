@@ -88,6 +88,13 @@ abstract class WindowProcessor extends KeyedProcessor {
     return moment().now() == Mark.END ? Mark.END : clock();
   }
 
+  /** {@code end}: of the next window that is to close. */
+  final void waitFor(long end) {
+    if (!window.rowtime()) {
+      counts.wakeAt(window.trigger(end));
+    }
+  }
+
   final void checkVersion(ByteReader in) {
     int version = in.readByte();
     if (version != VERSION) {
@@ -116,6 +123,9 @@ abstract class WindowProcessor extends KeyedProcessor {
       while (!given.hasNext() && !isOver) {
         Timeline.Entry next = entries.hasNext() ? entries.next() : null;
         if (next == null || !isClosed(next.time(), now())) {
+          if (next != null) {
+            waitFor(next.time());
+          }
           isOver = true;
           entries.close();
         } else {

@@ -81,12 +81,16 @@ public record WindowSpec(
     return Slice.milliseconds(zone == null ? micros : Slice.wall(micros, place()));
   }
 
-  /** Each row once for every window that it is in; none for a row without a time. */
-  Dataset<Row> assign(Dataset<Row> input) {
+  /**
+   * Each row once for every window that it is in.
+   *
+   * @param noTime what becomes of a row without a time: it counts, or fails
+   */
+  Dataset<Row> assign(Dataset<Row> all, Column noTime) {
+    Dataset<Row> input = all.where(all.col(time).isNotNull().or(noTime));
     Dataset<Row> rows;
     if (isTumbling()) {
-      Column end = slice(input);
-      rows = input.where(end.isNotNull()).withColumn("_end", end);
+      rows = input.withColumn("_end", slice(input));
     } else {
       // A window may end elsewhere than where one begins, and windows may have time between them.
       Column first = boundary(input, offset + size);
@@ -100,7 +104,7 @@ public record WindowSpec(
     DataType rowtime = zone == null ? DataTypes.TimestampNTZType : DataTypes.TimestampType;
     return rows
         .withColumn("_start", micros(DataTypes.TimestampNTZType, invoke("start", end, geometry())))
-        .withColumn("_time", micros(rowtime, invoke("trigger", end, geometry())))
+        .withColumn("_time", micros(rowtime, invoke("time", end, geometry())))
         .withColumn("_end", micros(DataTypes.TimestampNTZType, end));
   }
 
@@ -146,6 +150,15 @@ public record WindowSpec(
   /** The watermark that closes the window with this end. */
   long trigger(long end) {
     return zone == null ? end - 1 : instant(end - 1, ZoneId.of(zone));
+  }
+
+  /** The last millisecond of the window with this end, as a point in time: where there are two, the first. */
+  long time(long end) {
+    if (zone == null) {
+      return end - 1;
+    }
+    LocalDateTime wall = LocalDateTime.ofInstant(Instant.ofEpochMilli(end - 1), ZoneOffset.UTC);
+    return wall.atZone(ZoneId.of(zone)).toInstant().toEpochMilli();
   }
 
   /**
