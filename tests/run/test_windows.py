@@ -6,6 +6,7 @@ and what closes by the one after it."""
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from world import World
+from world import Collected, World
+
+from tidemill import Session as TidemillSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -217,7 +220,7 @@ def create(world: World, rows: list[Row]) -> str:
     topic = world.create(*({**row, "ts": shown(row["ts"])} for row in rows))
     return (
         "CREATE TABLE t (k STRING, x INT, ts TIMESTAMP(3), n INT,"
-        f" WATERMARK FOR ts AS ts - {seconds(DELAY)}) {world.kafka(topic)};"
+        f" WATERMARK FOR ts AS ts - {seconds(DELAY)}) {world.kafka(topic, scan_bounded_mode='latest-offset')};"
     )
 
 
@@ -237,6 +240,18 @@ def test_windows_are_those_of_a_model(name: str, world: World) -> None:
 def test_sessions_of_processing_time(world: World) -> None:
     """What comes at one time is one session; the end closes it."""
     topic = world.create(*({"k": k} for k in "aab"))
-    table = f"CREATE TABLE t (k STRING, p AS PROCTIME()) {world.kafka(topic)};"
+    table = f"CREATE TABLE t (k STRING, p AS PROCTIME()) {world.kafka(topic, scan_bounded_mode='latest-offset')};"
     world.run(f"{table} SELECT k, COUNT(*) AS c FROM t GROUP BY k, SESSION(p, INTERVAL '1' MINUTE)")
+    assert sorted((row["k"], row["c"]) for _, row in world.rows) == [("a", 2), ("b", 1)]
+
+
+def test_a_session_of_processing_time_closes_without_input(world: World) -> None:
+    topic = world.create(*({"k": k} for k in "aab"))
+    table = f"CREATE TABLE t (k STRING, p AS PROCTIME()) {world.kafka(topic)};"
+    query = "SELECT k, COUNT(*) AS c FROM t GROUP BY k, SESSION(p, INTERVAL '1' SECOND)"
+    deadline = time.monotonic() + 60
+    with TidemillSession(world.spark, output=Collected(world.rows)) as session:
+        session.execute(f"{table} {query}")
+        while len(world.rows) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
     assert sorted((row["k"], row["c"]) for _, row in world.rows) == [("a", 2), ("b", 1)]

@@ -1,5 +1,6 @@
 package io.tidemill.state;
 
+import java.util.Collections;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.StructType;
@@ -67,7 +68,7 @@ abstract class KeyedWindows extends WindowProcessor {
   final Iterator<Tuple2<byte[], byte[]>> advance() {
     return due(
         entry -> {
-          close(entry.time(), entry.key(), entry.value(), java.util.Collections.emptyIterator(), given);
+          close(entry.time(), entry.key(), entry.value(), Collections.emptyIterator(), given);
           timeline().remove(entry.time(), entry.key());
           return given.take().iterator();
         });

@@ -1,7 +1,6 @@
 package io.tidemill.state;
 
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.TaskContext;
@@ -149,7 +148,6 @@ final class SessionAggregate extends Sessions {
     if (deltas.isEmpty()) {
       return !fresh;
     }
-    Iterator<byte[]> all = deltas.iterator();
-    return aggregation.merge(all, WindowAggregate.SLICE, fresh);
+    return aggregation.merge(deltas.iterator(), WindowAggregate.SLICE, fresh);
   }
 }

@@ -64,12 +64,13 @@ final class WindowDeduplicate extends KeyedWindows {
     if (known != null) {
       in.over(known);
       checkVersion(in);
-      // What is in the state has the number 0: it came before.
+      // Its number is 0, as that of the first row of a batch may be: it came before.
       chosen = PackedRow.withHeader(0, in.readRest());
     }
     while (rows.hasNext()) {
       byte[] row = rows.next();
-      chosen = chosen == null || order.compare(row, chosen) > 0 ? row : chosen;
+      int after = chosen == null ? 1 : order.compare(row, chosen);
+      chosen = after > 0 || after == 0 && spec.last() ? row : chosen;
     }
     return chosen;
   }
