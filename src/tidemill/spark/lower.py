@@ -44,7 +44,11 @@ from tidemill.spark.windows import (
     can_share,
     group_window_aggregate,
     own_windows,
+    session_windows,
     window_aggregate,
+    window_deduplicate,
+    window_join,
+    window_rank,
     without_windows,
 )
 from tidemill.tables.builtin import DatagenTable
@@ -184,15 +188,7 @@ class Lowering:
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
             case nodes.WindowTableFunction():
-                below = self.lower(node.input)
-                above = (
-                    self.windowing
-                    if self.windowing and own_windows(self.windowing) is node
-                    else None
-                )
-                if above and can_share(above, node):
-                    return without_windows(below, node)
-                return assign_windows(below, node, above, self.tally)
+                return self._window_function(node)
             case nodes.WindowAggregate():
                 return self._numbered(self._window_aggregate(node))
             case nodes.GroupWindowAggregate():
@@ -216,6 +212,14 @@ class Lowering:
             case nodes.Correlate():
                 below = self.lower(node.input)
                 return correlate(below, node, self._sql, _hidden(below))
+            case nodes.WindowRank():
+                below = self._below(node.input)
+                return self._numbered(window_rank(below, node, self._demand(node)))
+            case nodes.WindowDeduplicate():
+                below = self._below(node.input)
+                return self._numbered(window_deduplicate(below, node, self._demand(node)))
+            case nodes.WindowJoin():
+                return self._numbered(self._window_join(node))
             case nodes.Rank():
                 rows = rank(
                     self._below(node.input),
@@ -337,6 +341,22 @@ class Lowering:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
+
+    def _window_function(self, node: nodes.WindowTableFunction) -> DataFrame:
+        above = self.windowing
+        if above is None or own_windows(above) is not node:
+            above = None
+        if above and can_share(above, node):
+            return without_windows(self.lower(node.input), node)
+        if node.window.kind == "SESSION":
+            below = self._below(node.input)
+            return self._numbered(session_windows(below, node, self._demand(node)))
+        return assign_windows(self.lower(node.input), node, above, self.tally)
+
+    def _window_join(self, node: nodes.WindowJoin) -> DataFrame:
+        left, right = (self._below(n) for n in node.inputs)
+        condition = self._sql(conjunction(node.residual)) if node.residual else None
+        return window_join(left, right, node, condition, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]
