@@ -19,9 +19,6 @@ from tidemill.tables import why_not_runnable
 
 # Nodes that have no operator: the node, and how a user calls it. The first that fits is meant.
 _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
-    (nodes.WindowJoin, lambda n: "window join"),
-    (nodes.WindowRank, lambda n: "window Top-N"),
-    (nodes.WindowDeduplicate, lambda n: "window deduplication"),
     (nodes.Over, lambda n: "OVER aggregate"),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
 )
@@ -66,27 +63,24 @@ def _reasons(node: Node) -> Iterator[str]:
         if isinstance(node, kind):
             yield name(node)
             break
-    match node:
-        case nodes.WindowTableFunction() | nodes.GroupWindowAggregate() if (
-            node.window.kind == "SESSION"
-        ):
-            yield "session window"
     if isinstance(node, nodes.Scan | nodes.Sink):
         why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if isinstance(node, nodes.Deduplicate) and not node.last and _is_rowtime(node, node.time):
+    if type(node) is nodes.Deduplicate and not node.last and _is_rowtime(node, node.time):
         yield "the first row by a rowtime"
     if isinstance(node, nodes.Sort) and node.name == "TemporalSort":
         yield "ORDER BY of a rowtime without LIMIT"
     if isinstance(node, nodes.Rank | nodes.Sort):
         unordered = (k.expression.type for k in node.order)
         yield from (f"ORDER BY of {x}" for x in unordered if isinstance(x, _WITHOUT_ORDER))
-    if isinstance(node, nodes.Rank) and node.end_column is not None:
+    if isinstance(node, nodes.WindowRank) and node.end_column is not None:
+        yield "window Top-N whose number of rows is a column"
+    elif isinstance(node, nodes.Rank) and node.end_column is not None:
         type_ = node.input.columns[node.end_column].type
         if not isinstance(type_, t.INTEGER_TYPES):
             yield f"Top-N whose number of rows is a column of type {type_}"
-    if isinstance(node, nodes.Join) and not isinstance(node, nodes.WindowJoin):
+    if isinstance(node, nodes.Join):
         width = len(node.left.columns)
         for part in node.residual:
             if not can_stand_in_join(part, width):

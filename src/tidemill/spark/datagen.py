@@ -40,11 +40,16 @@ def datagen_spec(
     )
 
 
-def read_datagen(spark: SparkSession, scan: nodes.Scan) -> DataFrame:
+def read_datagen(spark: SparkSession, scan: nodes.Scan, channel: str | None = None) -> DataFrame:
+    """`channel`: the name under which its tasks tell their event time; None if nobody asks."""
     connector = scan.table.connector
     assert isinstance(connector, DatagenTable)
     spec = datagen_spec(
-        scan.table.name, connector.rows_per_second, connector.total_rows, connector.scan_parallelism
+        scan.table.name,
+        connector.rows_per_second,
+        connector.total_rows,
+        connector.scan_parallelism,
+        channel,
     )
     rows = spark.readStream.format("tidemill-datagen").option("spec", spec).load()
     made = {field.name: field for field in connector.fields}

@@ -235,13 +235,13 @@ def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str
         strategy = "RETRACT"
     return {
         "columns": [column_name(i) for i in range(len(node.input.columns))],
-        "order": [_sort_column(k) for k in node.order],
+        "order": [sort_column(k) for k in node.order],
         "strategy": strategy,
         "rowKey": None if key is None else [column_name(k) for k in key],
     }
 
 
-def _sort_column(key: SortKey) -> dict[str, Any]:
+def sort_column(key: SortKey) -> dict[str, Any]:
     return {
         "column": column_name(key.column),
         "descending": key.descending,
@@ -268,11 +268,6 @@ def join(
     """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
     equalities, over c0… of both sides. `last`: no operator comes after."""
     width = len(node.left.columns)
-    moved = [
-        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
-    ]
-    kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
-    shifted = right.frame.selectExpr(*moved, *kind)
     spec = {
         "name": f"Join of {table_of(node.left)} and {table_of(node.right)}",
         "kind": node.kind,
@@ -284,8 +279,20 @@ def join(
         "updates": RowKind.UPDATE_AFTER in demand.mode,
         "deletes": RowKind.DELETE in demand.mode,
     }
-    result = operator("join", [left.frame, shifted], spec, demand, str(spec["name"]))
+    result = operator(
+        "join", [left.frame, after_left(right.frame, node)], spec, demand, str(spec["name"])
+    )
     return result.drop(KIND_COLUMN) if demand.mode.insert_only else result
+
+
+def after_left(right: DataFrame, node: nodes.Join) -> DataFrame:
+    """The right side of a join, whose columns are numbered after those of the left."""
+    width = len(node.left.columns)
+    moved = [
+        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
+    ]
+    kind = [KIND_COLUMN] if KIND_COLUMN in right.columns else []
+    return right.selectExpr(*moved, *kind)
 
 
 def _side(

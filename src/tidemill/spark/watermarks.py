@@ -24,11 +24,16 @@ _TIMELY = (
     nodes.GroupWindowAggregate,
     nodes.IntervalJoin,
     nodes.TemporalJoin,
+    nodes.WindowDeduplicate,
+    nodes.WindowJoin,
+    nodes.WindowRank,
 )
 
 
 def looks_at_a_clock(node: nodes.Node) -> bool:
     """Whether an operator waits for a time to come."""
+    if isinstance(node, nodes.WindowTableFunction):
+        return node.window.kind == "SESSION"
     return isinstance(node, _TIMELY)
 
 
@@ -49,14 +54,16 @@ def alarm_of(roots: Iterable[nodes.Node]) -> str | None:
 
 
 def _is_by_proctime(node: nodes.Node) -> bool:
-    match node:
-        case nodes.WindowAggregate():
-            return node.input.windows is not None and not node.input.windows.window.rowtime
-        case nodes.GroupWindowAggregate():
-            return not node.window.rowtime
-        case nodes.IntervalJoin():
-            return not node.is_rowtime and not node.is_empty
-    return False
+    if not looks_at_a_clock(node):
+        return False
+    if isinstance(node, nodes.GroupWindowAggregate | nodes.WindowTableFunction):
+        return not node.window.rowtime
+    if isinstance(node, nodes.IntervalJoin):
+        return not node.is_rowtime and not node.is_empty
+    if isinstance(node, nodes.TemporalJoin):
+        return False
+    windows = node.inputs[0].windows
+    return windows is not None and not windows.window.rowtime
 
 
 def source_clock(connector: TopicTable, channel: str, alarm: str | None) -> dict[str, Any]:

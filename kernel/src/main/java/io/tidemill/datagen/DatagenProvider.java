@@ -2,6 +2,7 @@ package io.tidemill.datagen;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.Serializable;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -30,7 +31,7 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
    * @param numberOfRows null for no end
    * @param table whose rows these are, for messages
    * @param partitions into how many tasks a batch is split, 2 if null
-   * @param channel under which the task that gives the last row says that it was the last; null if nobody waits
+   * @param channel the name under which tasks tell their event time; null if nobody asks
    */
   record Spec(
       String table,
@@ -38,7 +39,8 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
       Long numberOfRows,
       Integer partitions,
       Long maxRowsPerBatch,
-      String channel) {
+      String channel)
+      implements Serializable {
     /** A rate that holds nothing up: rows are there from the beginning. */
     private static final long AT_ONCE = 1_000_000_000;
 

@@ -36,13 +36,27 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     }
   }
 
-  /** {@code over}: the channel to say on that there is nothing after it; null if there is, or nobody asks. */
-  private record Range(long start, long end, String over) implements InputPartition {}
+  private record Range(int part, long start, long end, boolean ends) implements InputPartition {}
 
-  private record Factory() implements PartitionReaderFactory {
+  private record Factory(DatagenProvider.Spec spec) implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return new Reader((Range) partition);
+      Range range = (Range) partition;
+      if (spec.channel() != null) {
+        tellTime(range);
+      }
+      return new Reader(range);
+    }
+
+    private void tellTime(Range range) {
+      TaskClock clock = TaskClock.current();
+      clock.reads(spec.channel() + "/" + range.part(), range.ends(), null);
+      if (range.ends()) {
+        // Also for those that have had nothing to give in the last batch.
+        for (int part = 0; part < spec.partitions(); part++) {
+          clock.tell(new Mark(spec.channel() + "/" + part, Mark.END, false));
+        }
+      }
     }
   }
 
@@ -54,9 +68,6 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     Reader(Range range) {
       this.next = range.start() - 1;
       this.end = range.end();
-      if (range.over() != null) {
-        TaskClock.current().tell(new Mark(range.over(), Mark.END, false));
-      }
     }
 
     @Override
@@ -144,16 +155,15 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     int parts = (int) Math.min(spec.partitions(), rows);
     InputPartition[] ranges = new InputPartition[parts];
     for (int i = 0; i < parts; i++) {
-      long until = from + rows * (i + 1) / parts;
-      String over = spec.numberOfRows() != null && until == spec.numberOfRows() ? spec.channel() : null;
-      ranges[i] = new Range(from + rows * i / parts, until, over);
+      boolean ends = ((Count) end).rows == this.end;
+      ranges[i] = new Range(i, from + rows * i / parts, from + rows * (i + 1) / parts, ends);
     }
     return ranges;
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new Factory();
+    return new Factory(spec);
   }
 
   @Override

@@ -61,14 +61,22 @@ final class Join extends KeyedProcessor {
       return kind.equals("SEMI") || kind.equals("ANTI");
     }
 
-    /** Whether rows of the left side without a match are given. */
     boolean keepsLeft() {
-      return kind.equals("LEFT") || kind.equals("FULL") || kind.equals("ANTI");
+      return Join.keepsLeft(kind);
     }
 
     boolean keepsRight() {
-      return kind.equals("RIGHT") || kind.equals("FULL");
+      return Join.keepsRight(kind);
     }
+  }
+
+  /** Whether a join gives rows of its left side without a match. */
+  static boolean keepsLeft(String kind) {
+    return kind.equals("LEFT") || kind.equals("FULL") || kind.equals("ANTI");
+  }
+
+  static boolean keepsRight(String kind) {
+    return kind.equals("RIGHT") || kind.equals("FULL");
   }
 
   private static final String SIDE = "_side";
@@ -118,8 +126,7 @@ final class Join extends KeyedProcessor {
     return Packing.unpack(result, leftColumns, leftMayMiss, rightColumns, rightMayMiss);
   }
 
-  static void checkKeys(
-      StructType left, StructType right, SideSpec leftSide, SideSpec rightSide, String name) {
+  static void checkKeys(StructType left, StructType right, SideSpec leftSide, SideSpec rightSide, String name) {
     for (int i = 0; i < leftSide.keys().size(); i++) {
       StructField a = left.apply(leftSide.keys().get(i));
       StructField b = right.apply(rightSide.keys().get(i));
@@ -154,13 +161,7 @@ final class Join extends KeyedProcessor {
       long bit,
       Counts counts) {
     StructType keys = Packing.columns(input.schema(), side.keys(), name);
-    Column never = null;
-    for (int i = 0; i < keys.size(); i++) {
-      if (keys.apply(i).nullable() && !nullSafe.get(i)) {
-        Column isNull = input.col(side.keys().get(i)).isNull();
-        never = never == null ? isNull : never.or(isNull);
-      }
-    }
+    Column never = neverMatches(input, keys, nullSafe);
     Dataset<Row> rows = input;
     if (never != null && !kept) {
       rows = input.where(functions.not(never).or(counts.leavesOut(Packing.kind(input))));
@@ -173,6 +174,18 @@ final class Join extends KeyedProcessor {
       key = functions.when(never, ExpressionUtils.column(spread)).otherwise(key);
     }
     return Packing.pack(rows, key, columns, Packing.kind(rows).bitwiseOR(bit));
+  }
+
+  /** Whether a row's key holds a NULL where NULL is equal to nothing; null where none may. */
+  static Column neverMatches(Dataset<Row> input, StructType keys, List<Boolean> nullSafe) {
+    Column never = null;
+    for (int i = 0; i < keys.size(); i++) {
+      if (keys.apply(i).nullable() && !nullSafe.get(i)) {
+        Column isNull = input.col(keys.apply(i).name()).isNull();
+        never = never == null ? isNull : never.or(isNull);
+      }
+    }
+    return never;
   }
 
   /** A condition as Spark understands it, over the columns of the left side, then those of the right. */
