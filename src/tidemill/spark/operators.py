@@ -114,6 +114,8 @@ def aggregates_spec(calls: Iterable[AggregateCall]) -> list[dict[str, Any]]:
 def _function(call: AggregateCall) -> Mapping[str, Any]:
     if call.function == "APPROX_COUNT_DISTINCT":
         return {"function": "COUNT", "distinct": True}
+    if call.function == "ROW_NUMBER":
+        return {"function": "COUNT", "distinct": False}
     return {"function": call.function, "distinct": call.distinct}
 
 
@@ -172,9 +174,14 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
 
 
 def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> DataFrame:
-    """The first or the last row of each key."""
+    """The last row of each key, or the first one by processing time."""
+    rows = operator("deduplicate", [frame], deduplicate_spec(node), demand)
+    return rows if node.last else rows.drop(KIND_COLUMN)
+
+
+def deduplicate_spec(node: nodes.Deduplicate) -> dict[str, Any]:
     clock = t.time_attribute(node.input.columns[node.time].type)
-    spec = {
+    return {
         "name": node.describe(),
         "keys": [column_name(k) for k in node.keys],
         "columns": [column_name(i) for i in range(len(node.columns))],
@@ -182,8 +189,6 @@ def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> Da
         "rowtime": clock is t.TimeAttribute.ROWTIME,
         "last": node.last,
     }
-    rows = operator("deduplicate", [frame], spec, demand)
-    return rows if node.last else rows.drop(KIND_COLUMN)
 
 
 def materialize(
@@ -219,13 +224,13 @@ def _ordered(node: nodes.Rank | nodes.Sort, arriving: ChangelogMode) -> dict[str
         strategy = "RETRACT"
     return {
         "columns": [column_name(i) for i in range(len(node.input.columns))],
-        "order": [_sort_column(k) for k in node.order],
+        "order": [sort_column(k) for k in node.order],
         "strategy": strategy,
         "rowKey": None if key is None else [column_name(k) for k in key],
     }
 
 
-def _sort_column(key: SortKey) -> dict[str, Any]:
+def sort_column(key: SortKey) -> dict[str, Any]:
     return {
         "column": column_name(key.column),
         "descending": key.descending,

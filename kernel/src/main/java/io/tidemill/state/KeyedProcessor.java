@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.ImplicitGroupingKeyTracker;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -128,6 +129,22 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     return expiry.isOn();
   }
 
+  /** Whether a key's state must not be forgotten now, however old it is. */
+  boolean waits(ByteReader state) {
+    return false;
+  }
+
+  /** Has a key for which no rows have come in this batch processed, with none; what leaves. */
+  final List<Tuple2<byte[], byte[]>> wake(byte[] key) {
+    Object other = ImplicitGroupingKeyTracker.getImplicitKeyOption().get();
+    ImplicitGroupingKeyTracker.setImplicitKey(key);
+    try {
+      return process(key, java.util.Collections.emptyIterator());
+    } finally {
+      ImplicitGroupingKeyTracker.setImplicitKey(other);
+    }
+  }
+
   /** Told by {@link #process}: these rows write nothing, so that the key's state is as old as it was. */
   final void leave() {
     isLeft = true;
@@ -137,7 +154,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   abstract boolean isPaged();
 
   /**
-   * Takes the rows of one key and batch.
+   * Takes the rows of one key and batch; none, if the key is {@linkplain #wake woken}.
    *
    * @param before what {@code after} was the last time, or null for a key without state
    * @return whether the key still has state
@@ -205,10 +222,11 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
   }
 
-  /** When a value was last written; one that was written before state had a time to live counts from now on. */
+  /** When a value was last written; one that waits, or was written before state had a time to live, counts from now on. */
   private long written(byte[] value) {
     reader.over(value);
-    return (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
+    long written = (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
+    return waits(reader) ? expiry.now() : written;
   }
 
   private boolean isWritten(byte[] before) {
@@ -255,6 +273,10 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
         throw new IllegalStateException(name + ": rows came without watermarks");
       }
     }
+    return CollectionConverters.asScala(process(key, rows(pairs)).iterator());
+  }
+
+  private List<Tuple2<byte[], byte[]>> process(byte[] key, java.util.Iterator<byte[]> rows) {
     // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
     byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {
@@ -267,14 +289,14 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     if (expiry.isOn()) {
       writer.writeFixed64(expiry.now());
     }
-    if (!process(key, before == null ? null : opened(before), rows(pairs), writer, changes)) {
+    if (!process(key, before == null ? null : opened(before), rows, writer, changes)) {
       if (before != null) {
         state.clear();
       }
     } else if (!mayStay(before) && !isWritten(before)) {
       state.update(writer.toBytes());
     }
-    return CollectionConverters.asScala(changes.take().iterator());
+    return changes.take();
   }
 
   private java.util.Iterator<Tuple2<byte[], byte[]>> begin(Iterator<Tuple2<byte[], byte[]>> marks) {
