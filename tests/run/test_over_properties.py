@@ -241,3 +241,28 @@ def test_rows_in_the_order_of_time(broker: Broker, spark: Any, tmp_path: Path) -
         if session is not None:
             session.close()
     assert len({name for name, *_ in right}) == len(MODELS)
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_a_range_forgets_keys_that_are_out_of_reach(
+    broker: Broker, spark: Any, tmp_path: Path
+) -> None:
+    topic = "over-forgets"
+    topics.create(broker.bootstrap, topic, 1)
+    table = script(broker.bootstrap, topic).partition(");")[0]
+    sql = f"""{table});
+SELECT id, MIN(v) OVER (PARTITION BY k ORDER BY {FRAMES["a range"][1]} AND CURRENT ROW) AS lo FROM t;"""
+    rows = [Row(i, f"k{i % 50}", i, i % 60) for i in range(500)]
+    with Session(spark, checkpoint=tmp_path, output=Taken()) as session:
+        [*_, job] = session.execute(sql, name="over")
+        kept = []
+        for batch in (rows, [Row(500, "k0", 0, 1000)]):
+            topics.write(broker.bootstrap, topic, [row.record for row in batch])
+            time.sleep(0.15)
+            job.query.processAllAvailable()
+            reports = [p for p in job.query.recentProgress if p["numInputRows"]]
+            kept.append(sum(s["numRowsTotal"] for s in reports[-1]["stateOperators"]))
+    # What is left is the row that waits, its alarm, and the watermarks of the tasks.
+    assert kept[0] >= 100
+    assert kept[1] <= 6
