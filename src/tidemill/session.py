@@ -233,7 +233,7 @@ class Session:
         from tidemill.spark.operators import Tally
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
         from tidemill.spark.user_functions import register
-        from tidemill.spark.watermarks import timed
+        from tidemill.spark.watermarks import alarm_of, timed
 
         parts = [name] if name in self.environment.objects else name.split(".")
         path = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
@@ -247,7 +247,8 @@ class Session:
         root, modes = answer.roots[0], answer.modes[0]
         uncounted = lambda table: lambda what, number: None  # noqa: E731
         on_time = timed([root])
-        tally, reads = Tally(self.spark), reads_of([root], alone=on_time)
+        tally = Tally(self.spark, alarm=alarm_of([root]))
+        reads = reads_of([root], alone=on_time)
         lowering = Lowering(
             self.spark, modes, DEFAULT_MAX_ROWS, uncounted, tally, reads, timed=on_time
         )

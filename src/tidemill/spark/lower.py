@@ -42,8 +42,9 @@ from tidemill.spark.watermarks import observe, source_clock, waits_for_first
 from tidemill.spark.windows import (
     WINDOW_COLUMN,
     assign_windows,
+    can_share,
     group_window_aggregate,
-    shareable,
+    own_windows,
     window_aggregate,
     without_windows,
 )
@@ -139,8 +140,8 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
-    slicing: int | None = None
-    """The identity of the window function whose windows an aggregate above makes of slices."""
+    windowing: nodes.WindowAggregate | None = None
+    """The aggregate above, whose windows come from below."""
     last: bool = True
     """Whether no operator that shuffles comes after."""
     timed: Container[int] = frozenset()
@@ -183,10 +184,16 @@ class Lowering:
                 if id(node) not in self.timed:
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
-            case nodes.WindowTableFunction() if id(node) == self.slicing:
-                return without_windows(self.lower(node.input), node)
             case nodes.WindowTableFunction():
-                return assign_windows(self.lower(node.input), node)
+                below = self.lower(node.input)
+                above = (
+                    self.windowing
+                    if self.windowing and own_windows(self.windowing) is node
+                    else None
+                )
+                if above and can_share(above, node):
+                    return without_windows(below, node)
+                return assign_windows(below, node, above, self.tally)
             case nodes.WindowAggregate():
                 return self._numbered(self._window_aggregate(node))
             case nodes.GroupWindowAggregate():
@@ -286,7 +293,7 @@ class Lowering:
                 read.every_partition,
                 read.tells_origin,
                 self.tally.scanned.of(read.table.name),
-                None if alone is None else source_clock(connector, f"s{number}"),
+                None if alone is None else source_clock(connector, f"s{number}", self.tally.alarm),
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = rows if read.scans == 1 else _shared(rows)
@@ -327,10 +334,10 @@ class Lowering:
 
     def _window_aggregate(self, node: nodes.WindowAggregate) -> DataFrame:
         """Rows go to their slices where the windows are of this query's making, else they know their window."""
-        function = shareable(node)
-        if function is None:
-            return window_aggregate(self._below(node.input), node, None, self._demand(node))
-        below = replace(self, slicing=id(function))._below(node.input)
+        function = own_windows(node)
+        if function is not None and not can_share(node, function):
+            function = None
+        below = replace(self, windowing=node)._below(node.input)
         return window_aggregate(below, node, function, self._demand(node))
 
     def _join(self, node: nodes.Join) -> DataFrame:

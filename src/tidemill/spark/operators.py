@@ -35,6 +35,8 @@ class Tally:
     _told: set[str] = field(default_factory=set)
     made: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What was asked of the kernel for a node, by its identity: as much as it takes to read its state back."""
+    alarm: str | None = None
+    """The name of the alarm that operators set who wait for the clock of the machine; None if none does."""
     scanned: Numbers = field(init=False)
     """What scans have met."""
 
@@ -43,7 +45,9 @@ class Tally:
 
     def of(self, name: str) -> Any:
         """A place where the kernel counts for one operator."""
-        counts = java_class(self.spark, "io.tidemill.state.Counts").of(self.spark._jsparkSession)
+        counts = java_class(self.spark, "io.tidemill.state.Counts").of(
+            self.spark._jsparkSession, self.alarm
+        )
         self._counts.append((name, counts))
         return counts
 

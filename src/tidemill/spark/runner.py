@@ -49,7 +49,7 @@ from tidemill.spark.sink import (
 )
 from tidemill.spark.state import kept_by, with_state
 from tidemill.spark.user_functions import register
-from tidemill.spark.watermarks import timed
+from tidemill.spark.watermarks import alarm_of, timed
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import TopicTable
@@ -233,7 +233,7 @@ class Runner:
         targets = check_tables(self.spark, job)
         register(self.spark, job.functions)
         dropped = Numbers(self.spark)
-        tally = Tally(self.spark)
+        tally = Tally(self.spark, alarm=alarm_of(job.roots))
         style = _text_sink(job)
         most = job.settings.get("tidemill.batch.max-rows")
         max_rows = most if isinstance(most, int) else TEXT_MAX_ROWS if style else DEFAULT_MAX_ROWS

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
@@ -55,10 +56,35 @@ def timed(roots: Iterable[nodes.Node]) -> frozenset[int]:
     return frozenset(found)
 
 
-def source_clock(connector: TopicTable, channel: str) -> dict[str, Any]:
+def alarm_of(roots: Iterable[nodes.Node]) -> str | None:
+    """A name for the alarm of a job in which an operator waits for a time of the machine's own clock."""
+    waits = any(_is_by_proctime(node) for root in roots for node in nodes.walk(root))
+    return str(uuid4()) if waits else None
+
+
+def _is_by_proctime(node: nodes.Node) -> bool:
+    match node:
+        case nodes.WindowAggregate():
+            return node.input.windows is not None and not node.input.windows.window.rowtime
+        case nodes.GroupWindowAggregate():
+            return not node.window.rowtime
+    return False
+
+
+def source_clock(connector: TopicTable, channel: str, alarm: str | None) -> dict[str, Any]:
     """What a scan is told whose partitions tell their time."""
-    idle = connector.watermark.idle_timeout or timedelta(0)
-    return {"channel": channel, "idleTimeoutMs": idle // timedelta(milliseconds=1)}
+    given = connector.watermark
+    return {
+        "channel": channel,
+        "idleTimeoutMs": _milliseconds(given.idle_timeout),
+        "job": alarm,
+        "group": given.alignment_group,
+        "driftMs": _milliseconds(given.alignment_max_drift),
+    }
+
+
+def _milliseconds(duration: timedelta | None) -> int:
+    return (duration or timedelta(0)) // timedelta(milliseconds=1)
 
 
 def observe(frame: DataFrame, column: str, watermark: str) -> DataFrame:

@@ -20,7 +20,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import Input, walk
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
-from tidemill.spark.operators import Demand, aggregates_spec, operator, table_of
+from tidemill.spark.operators import Demand, Tally, aggregates_spec, operator, table_of
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.watermarks import zone_of
 
@@ -33,8 +33,8 @@ _PAGED = frozenset(
 """Functions whose state may be large: slices of it cannot be put together."""
 
 
-def shareable(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
-    """The window function below an aggregate whose windows can be made of slices: nothing looks at them in between."""
+def own_windows(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
+    """The window function below an aggregate, if nothing looks at its windows in between."""
     below: nodes.Node = node.input
     seen = set(range(len(below.columns)))
     while isinstance(below, nodes.Project | nodes.Filter):
@@ -50,12 +50,14 @@ def shareable(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None:
                 return None
             seen = {p.index for e in kept for p in walk(e) if isinstance(p, Input)}
         below = below.input
-    if not isinstance(below, nodes.WindowTableFunction) or below.window.kind == "SESSION":
-        return None
-    tumbling = below.window.kind == "TUMBLE"
-    if not tumbling and any(_is_paged(call, node) for call in node.calls):
-        return None
-    return below
+    return below if isinstance(below, nodes.WindowTableFunction) else None
+
+
+def can_share(node: nodes.WindowAggregate, function: nodes.WindowTableFunction) -> bool:
+    """Whether the windows of an aggregate can be made of slices."""
+    if function.window.kind == "SESSION":
+        return False
+    return function.window.kind == "TUMBLE" or not any(_is_paged(c, node) for c in node.calls)
 
 
 def _is_paged(call: Any, node: nodes.Aggregate) -> bool:
@@ -82,14 +84,23 @@ def without_windows(frame: DataFrame, node: nodes.WindowTableFunction) -> DataFr
     return frame.select(*_columns(width), *nothing, *_rest(frame, width), time)
 
 
-def assign_windows(frame: DataFrame, node: nodes.WindowTableFunction) -> DataFrame:
-    """Each row once for every window that it is in."""
+def assign_windows(
+    frame: DataFrame,
+    node: nodes.WindowTableFunction,
+    refusing: nodes.WindowAggregate | None,
+    tally: Tally,
+) -> DataFrame:
+    """Each row once for every window that it is in. `refusing`: the aggregate above that fails without a time."""
     width = len(node.input.columns)
     spec = _window_spec(
         node.window, column_name(node.time), node.input.columns[node.time].type, frame
     )
     operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
-    rows = DataFrame(operators.windows(frame._jdf, json.dumps(spec)), frame.sparkSession)
+    counts = tally.of(f"{_name(node)} of {table_of(node)}")
+    told = refusing and refusing.describe()
+    rows = DataFrame(
+        operators.windows(frame._jdf, json.dumps(spec), told, counts), frame.sparkSession
+    )
     bounds = [f.col(c).alias(column_name(width + i)) for i, c in enumerate(_BOUNDS)]
     return rows.select(*_columns(width), *bounds, *_rest(frame, width))
 

@@ -17,10 +17,11 @@ final class Admission {
    * the other half goes by what is left, so that all reach their end at about the same time.
    *
    * @param backlog rows that wait, by partition; none is negative
+   * @param evenly all goes by what is left: as far as rows reach to the same time, partitions then keep step in it
    * @return {@code limit} rows in total if there are as many, and at least one of every partition that
    *     waits; where there are more of these than rows, they take turns
    */
-  Map<TopicPartition, Long> share(Map<TopicPartition, Long> backlog, long limit) {
+  Map<TopicPartition, Long> share(Map<TopicPartition, Long> backlog, long limit, boolean evenly) {
     TreeMap<TopicPartition, Long> waiting = new TreeMap<>(ORDER);
     backlog.forEach(
         (tp, rows) -> {
@@ -41,7 +42,7 @@ final class Admission {
       }
       return taken;
     }
-    long even = Math.max(1, limit / 2 / waiting.size());
+    long even = evenly ? 1 : Math.max(1, limit / 2 / waiting.size());
     waiting.forEach((tp, rows) -> taken.put(tp, Math.min(rows, even)));
     long given = taken.values().stream().mapToLong(Long::longValue).sum();
     double ratio = Math.max(0, (double) (limit - given) / (total - given));

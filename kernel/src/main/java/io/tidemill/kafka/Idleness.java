@@ -24,8 +24,8 @@ final class Idleness {
     this.nanos = nanos;
   }
 
-  /** Where the partitions end now. */
-  void look(Map<TopicPartition, Long> ends) {
+  /** Where the partitions end now. One that was idle when the job was stopped is so until a record comes. */
+  void look(Map<TopicPartition, Long> ends, KafkaOffset read) {
     if (timeoutNanos == 0) {
       return;
     }
@@ -33,7 +33,10 @@ final class Idleness {
     ends.forEach(
         (tp, end) -> {
           Head known = heads.get(tp);
-          if (known == null || known.offset() != end) {
+          if (known == null) {
+            boolean wasIdle = read.time().idle().contains(tp) && read.get(tp) >= end;
+            heads.put(tp, new Head(end, wasIdle ? now - timeoutNanos : now));
+          } else if (known.offset() != end) {
             heads.put(tp, new Head(end, now));
           }
         });

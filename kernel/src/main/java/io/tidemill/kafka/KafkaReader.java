@@ -3,6 +3,7 @@ package io.tidemill.kafka;
 import io.tidemill.decode.Decoder;
 import io.tidemill.decode.Unsure;
 import io.tidemill.time.Mark;
+import io.tidemill.time.Times;
 import io.tidemill.time.TaskClock;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
@@ -82,7 +83,7 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
     private void tellTime(Range range) {
       TaskClock clock = TaskClock.current();
       if (!range.isEmpty()) {
-        clock.reads(spec.clock().of(range.topic(), range.partition()), range.ends());
+        clock.reads(spec.clock().of(range.topic(), range.partition()), range.ends(), counts.times());
       }
       range.marks().forEach(clock::tell);
     }
@@ -94,8 +95,13 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
    * @param read records, which Spark cannot see where a row is a block of them, or not a record
    * @param python records that the kernel has left to Python
    * @param said what they have to tell the user
+   * @param times how far event time has come on each channel
    */
-  record Counts(LongAccumulator read, LongAccumulator python, CollectionAccumulator<String> said)
+  record Counts(
+      LongAccumulator read,
+      LongAccumulator python,
+      CollectionAccumulator<String> said,
+      Times times)
       implements Serializable {}
 
   private final Factory scan;

@@ -1,7 +1,9 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Lifecycle;
+import io.tidemill.time.Alarm;
 import io.tidemill.time.Mark;
+import io.tidemill.time.Times;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -64,6 +66,7 @@ final class KafkaStream
   private final Allowance allowance;
   private final Admission admission = new Admission();
   private final Idleness idleness;
+  private final Alignment alignment;
 
   KafkaStream(
       SourceSpec spec,
@@ -79,7 +82,9 @@ final class KafkaStream
     this.python = python;
     this.counts = counts;
     this.topics = new Topics(spec);
-    this.idleness = new Idleness(spec.clock() == null ? 0 : spec.clock().idleTimeoutMs(), System::nanoTime);
+    SourceSpec.Clock clock = spec.clock();
+    this.idleness = new Idleness(clock == null ? 0 : clock.idleTimeoutMs(), System::nanoTime);
+    this.alignment = clock == null ? null : new Alignment(clock.group(), clock.driftMs());
     this.allowance = new Allowance(spec.rowsPerSecond(), System::nanoTime);
     Lifecycle.open(metadataPath);
   }
@@ -245,14 +250,43 @@ final class KafkaStream
       lags.computeIfAbsent(tp.topic(), t -> new TreeMap<>()).put(tp.partition(), lag);
       total += lag;
     }
-    return Map.of(
-        "records", read, "inPython", inPython, "lag", Long.toString(total), "partitions", Json.write(lags));
+    Map<String, String> all = new HashMap<>();
+    all.put("records", read);
+    all.put("inPython", inPython);
+    all.put("lag", Long.toString(total));
+    all.put("partitions", Json.write(lags));
+    if (spec.clock() != null) {
+      all.put("times", Json.write(timesOf(position)));
+    }
+    return all;
+  }
+
+  /** By topic and partition: the greatest time, the watermark, and whether nobody waits. */
+  private TreeMap<String, TreeMap<Integer, Map<String, Object>>> timesOf(KafkaOffset position) {
+    Map<TopicPartition, Times.Reading> known = times();
+    TreeMap<String, TreeMap<Integer, Map<String, Object>>> told = new TreeMap<>();
+    for (TopicPartition tp : heads.keySet()) {
+      Map<String, Object> one = new TreeMap<>();
+      one.put("idle", position.time().idle().contains(tp));
+      Times.Reading reading = known.get(tp);
+      if (reading != null && reading.time() != Mark.NONE) {
+        one.put("time", reading.time());
+      }
+      if (reading != null && reading.watermark() != Mark.NONE) {
+        one.put("watermark", reading.watermark());
+      }
+      told.computeIfAbsent(tp.topic(), t -> new TreeMap<>()).put(tp.partition(), one);
+    }
+    return told;
   }
 
   @Override
   public void stop() {
     tell();
     topics.close();
+    if (alignment != null) {
+      alignment.end();
+    }
     Cursors.end(run);
   }
 
@@ -346,7 +380,7 @@ final class KafkaStream
     }
     headsAt = System.nanoTime();
     headsFor = from;
-    idleness.look(heads);
+    idleness.look(heads, from);
   }
 
   /** Partitions that end before our position. */
@@ -391,13 +425,16 @@ final class KafkaStream
             backlog.put(tp, target - at);
           }
         });
-    long waiting = backlog.values().stream().mapToLong(Long::longValue).sum();
     long most = limit instanceof ReadMaxRows rows ? rows.maxRows() : Long.MAX_VALUE;
-    most = Math.min(most, allowance.of(waiting));
+    most = Math.min(most, allowance.of(total(backlog)));
+    // Who has read all that there is need not wait for one that is always behind.
+    if (alignment != null && (alignment.isAsked() || total(backlog) > most)) {
+      backlog.keySet().removeAll(alignment.waiting(backlog, watermarks()));
+    }
     if (most > 0) {
-      Map<TopicPartition, Long> shares = admission.share(backlog, most);
+      Map<TopicPartition, Long> shares = admission.share(backlog, most, alignment != null);
       shares.forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
-      allowance.spend(shares.values().stream().mapToLong(Long::longValue).sum());
+      allowance.spend(total(shares));
     }
     Map<String, String> ids = new HashMap<>(from.ids());
     for (TopicPartition tp : targets.keySet()) {
@@ -410,10 +447,35 @@ final class KafkaStream
     return spec.clock() == null ? reached : KafkaOffset.of(next, ids, timeAt(reached));
   }
 
+  private static long total(Map<TopicPartition, Long> rows) {
+    return rows.values().stream().mapToLong(Long::longValue).sum();
+  }
+
   /** What there is to say of time, beside what is read. */
   private KafkaOffset.Time timeAt(KafkaOffset reached) {
     boolean ended = spec.isBounded() && isDone(reached);
-    return new KafkaOffset.Time(idleness.idle(reached), ended, reached.time().tick());
+    long tick = reached.time().tick();
+    boolean rings = spec.clock().job() != null && Alarm.rings(spec.clock().job(), System.currentTimeMillis());
+    return new KafkaOffset.Time(idleness.idle(reached), ended, rings ? tick + 1 : tick);
+  }
+
+  /** How far the partitions have come, as far as this run has seen. */
+  private Map<TopicPartition, Long> watermarks() {
+    Map<TopicPartition, Long> found = new HashMap<>();
+    times().forEach((tp, reading) -> found.put(tp, reading.watermark()));
+    return found;
+  }
+
+  private Map<TopicPartition, Times.Reading> times() {
+    Map<String, Times.Reading> told = counts.times().value();
+    Map<TopicPartition, Times.Reading> found = new HashMap<>();
+    for (TopicPartition tp : heads.keySet()) {
+      Times.Reading reading = told.get(spec.clock().of(tp.topic(), tp.partition()));
+      if (reading != null) {
+        found.put(tp, reading);
+      }
+    }
+    return found;
   }
 
   /** Whether there will be more to read: the rate holds it back, or the topic does not have it yet. */

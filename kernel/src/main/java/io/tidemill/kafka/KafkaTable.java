@@ -1,5 +1,6 @@
 package io.tidemill.kafka;
 
+import io.tidemill.time.Times;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
@@ -125,6 +126,8 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
       SparkSession session = SparkSession.active();
       Decoding decoding = spec.decoding();
+      Times times = new Times();
+      session.sparkContext().register(times);
       return new KafkaStream(
           spec,
           columns,
@@ -136,7 +139,8 @@ final class KafkaTable implements SupportsRead, SupportsWrite, ReportsSinkMetric
           new KafkaReader.Counts(
               session.sparkContext().longAccumulator(),
               session.sparkContext().longAccumulator(),
-              session.sparkContext().collectionAccumulator()));
+              session.sparkContext().collectionAccumulator(),
+              times));
     }
   }
 }

@@ -62,8 +62,12 @@ record SourceSpec(
   /**
    * @param channel the name under which a scan's partitions tell their event time, one of its own for each scan
    * @param idleTimeoutMs after how long without a record nobody waits for a partition; 0 for never
+   * @param job the name of the job's alarm; null if nothing in it waits for the clock of the machine
+   * @param group tables of one group are read at about the same event time; null for a table alone
+   * @param driftMs how far a partition may be ahead of the slowest of its group; 0 where nobody says
    */
-  record Clock(String channel, long idleTimeoutMs) implements Serializable {
+  record Clock(String channel, long idleTimeoutMs, String job, String group, long driftMs)
+      implements Serializable {
     String of(String topic, int partition) {
       return channel + "/" + topic + "/" + partition;
     }

@@ -1,8 +1,11 @@
 package io.tidemill.state;
 
+import io.tidemill.Fault;
+import io.tidemill.time.Alarm;
 import java.io.Serializable;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -14,7 +17,7 @@ import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 
-/** What an operator met that should not be: counted under a name, shown by the driver. */
+/** What an operator tells the driver: what it met that should not be, under a name, and when it is to be woken. */
 public final class Counts implements Serializable {
   static final String UNKNOWN_DELETE = "delete of an unknown row";
   static final String KNOWN_INSERT = "insert of a known row";
@@ -30,16 +33,30 @@ public final class Counts implements Serializable {
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
 
-  private Counts() {}
+  private final Alarm alarm;
 
-  /** Made on the driver, one for each operator. */
+  private Counts(Alarm alarm) {
+    this.alarm = alarm;
+  }
+
+  /** For an operator that waits for no clock. */
   public static Counts of(SparkSession session) {
-    Counts counts = new Counts();
+    return of(session, null);
+  }
+
+  /** Made on the driver, one for each operator. {@code job}: whose alarm it may set; null where there is none. */
+  public static Counts of(SparkSession session, String job) {
+    SparkContext context = ((org.apache.spark.sql.classic.SparkSession) session).sparkContext();
+    Counts counts = new Counts(job == null ? null : Alarm.of(job, context));
     for (String name : NAMES) {
-      counts.accumulators.put(
-          name, ((org.apache.spark.sql.classic.SparkSession) session).sparkContext().longAccumulator());
+      counts.accumulators.put(name, context.longAccumulator());
     }
     return counts;
+  }
+
+  /** Has a batch run at this time of the machine, in milliseconds, at the latest. */
+  void wakeAt(long time) {
+    alarm.add(time);
   }
 
   void add(String name, long number) {
@@ -68,18 +85,33 @@ public final class Counts implements Serializable {
   }
 
   /** Called by generated code. */
-  public boolean leaveOutFor(UTF8String name) {
-    add(name.toString(), 1);
-    return false;
+  public boolean withoutTime(UTF8String refusing) {
+    if (refusing == null) {
+      add(NULL_TIME, 1);
+      return false;
+    }
+    throw new Fault(
+        Fault.NULL_ROWTIME,
+        refusing + ": a row has no rowtime: RowTime field should not be null",
+        "leave such rows out, WHERE … IS NOT NULL, or give them a time, COALESCE(…), in a view below the window");
   }
 
-  /** The same for every row that it is asked of, under this name. */
-  Column leavesOut(String name) {
+  /** A condition that is never true and counts the rows without a time that it is asked of; it stands after {@code OR}. */
+  Column leavesOut() {
+    return asked(null);
+  }
+
+  /** The same, which ends the job. */
+  Column refuses(String operator) {
+    return asked(operator);
+  }
+
+  private Column asked(String refusing) {
     Expression here = new Literal(this, new ObjectType(Counts.class));
-    Expression told = new Literal(UTF8String.fromString(name), DataTypes.StringType);
+    Expression told = new Literal(refusing == null ? null : UTF8String.fromString(refusing), DataTypes.StringType);
     return ExpressionUtils.column(
         new Invoke(
-            here, "leaveOutFor", DataTypes.BooleanType, PackedRow.seq(told), PackedRow.seq(), false, false, false));
+            here, "withoutTime", DataTypes.BooleanType, PackedRow.seq(told), PackedRow.seq(), false, false, false));
   }
 
   /** What has been counted, without what has not. */

@@ -1,5 +1,6 @@
 package io.tidemill.state;
 
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 
@@ -50,9 +51,12 @@ public final class Operators {
    * <pre>
    * {"time": "c1", …} as the "window" of an aggregate
    * </pre>
+   *
+   * @param refusing the aggregate that stands above and cannot do with a row without a time; null counts such rows
    */
-  public static Dataset<Row> windows(Dataset<Row> input, String specJson) {
-    return Spec.parse(specJson, WindowSpec.class).assign(input);
+  public static Dataset<Row> windows(Dataset<Row> input, String specJson, String refusing, Counts counts) {
+    Column noTime = refusing == null ? counts.leavesOut() : counts.refuses(refusing);
+    return Spec.parse(specJson, WindowSpec.class).assign(input, noTime);
   }
 
   /**

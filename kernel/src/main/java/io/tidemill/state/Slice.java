@@ -54,8 +54,8 @@ public final class Slice {
   }
 
   /** Called by generated code. */
-  public static long trigger(long end, WindowSpec windows) {
-    return windows.trigger(end);
+  public static long time(long end, WindowSpec windows) {
+    return windows.time(end);
   }
 
   static long end(long header) {

@@ -67,7 +67,7 @@ final class WindowAggregate extends KeyedProcessor {
     StructType arguments = Aggregation.arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
     Column end = spec.window().slice(input);
-    Dataset<Row> timed = input.where(end.isNotNull().or(counts.leavesOut(Counts.NULL_TIME)));
+    Dataset<Row> timed = input.where(end.isNotNull().or(counts.refuses(spec.name())));
     Column header = functions.shiftleft(end, 2).bitwiseOR(Packing.kind(input));
     Dataset<Tuple2<byte[], byte[]>> deltas =
         Packing.pack(timed, keys, arguments, header).mapPartitions(combine(spec, arguments), Packing.PAIRS);
@@ -230,7 +230,7 @@ final class WindowAggregate extends KeyedProcessor {
 
   private byte[] result(long end) {
     byte[] row =
-        aggregation.result(1000 * window.start(end), 1000 * end, 1000 * window.trigger(end));
+        aggregation.result(1000 * window.start(end), 1000 * end, 1000 * window.time(end));
     aggregation.countOverflows();
     return PackedRow.setHeader(row, Header.INSERT);
   }
@@ -241,6 +241,13 @@ final class WindowAggregate extends KeyedProcessor {
       return Collections.emptyIterator();
     }
     return window.isTumbling() ? new Tumbling() : new Overlapping();
+  }
+
+  /** {@code end}: of the next window that is to close. */
+  private void waitFor(long end) {
+    if (!window.rowtime()) {
+      counts.wakeAt(window.trigger(end));
+    }
   }
 
   /** Windows that have one slice each: what is due is at the front of the timeline. */
@@ -255,6 +262,7 @@ final class WindowAggregate extends KeyedProcessor {
     private void move() {
       next = entries.hasNext() ? entries.next() : null;
       if (next != null && !isClosed(next.time(), now())) {
+        waitFor(next.time());
         next = null;
         entries.close();
       }
@@ -318,7 +326,11 @@ final class WindowAggregate extends KeyedProcessor {
       while (candidate < least || isClosed(candidate, before())) {
         candidate += window.step();
       }
-      return isClosed(candidate, now()) ? candidate : Mark.END;
+      if (isClosed(candidate, now())) {
+        return candidate;
+      }
+      waitFor(candidate);
+      return Mark.END;
     }
 
     private void openWindow() {

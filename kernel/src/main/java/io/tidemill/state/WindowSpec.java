@@ -66,12 +66,17 @@ public record WindowSpec(
     return invoke("end", invoke("wall", at, place), literal(step), literal(offset));
   }
 
-  /** Each row once for every window that it is in; none for a row without a time. */
-  Dataset<Row> assign(Dataset<Row> input) {
+  /**
+   * Each row once for every window that it is in.
+   *
+   * @param noTime what becomes of a row without a time: it counts, or fails
+   */
+  Dataset<Row> assign(Dataset<Row> all, Column noTime) {
+    Dataset<Row> input = all.where(all.col(time).isNotNull().or(noTime));
     Column first = slice(input);
     Dataset<Row> rows;
     if (isTumbling()) {
-      rows = input.where(first.isNotNull()).withColumn("_end", first);
+      rows = input.withColumn("_end", first);
     } else {
       Expression end = ExpressionUtils.expression(first);
       Column last = ExpressionUtils.column(invoke("last", end, geometry()));
@@ -81,7 +86,7 @@ public record WindowSpec(
     DataType rowtime = zone == null ? DataTypes.TimestampNTZType : DataTypes.TimestampType;
     return rows
         .withColumn("_start", micros(DataTypes.TimestampNTZType, invoke("start", end, geometry())))
-        .withColumn("_time", micros(rowtime, invoke("trigger", end, geometry())))
+        .withColumn("_time", micros(rowtime, invoke("time", end, geometry())))
         .withColumn("_end", micros(DataTypes.TimestampNTZType, end));
   }
 
@@ -127,6 +132,15 @@ public record WindowSpec(
   /** The watermark that closes the window with this end. */
   long trigger(long end) {
     return zone == null ? end - 1 : instant(end - 1, ZoneId.of(zone));
+  }
+
+  /** The last millisecond of the window with this end, as a point in time: where there are two, the first. */
+  long time(long end) {
+    if (zone == null) {
+      return end - 1;
+    }
+    LocalDateTime wall = LocalDateTime.ofInstant(Instant.ofEpochMilli(end - 1), ZoneOffset.UTC);
+    return wall.atZone(ZoneId.of(zone)).toInstant().toEpochMilli();
   }
 
   /**

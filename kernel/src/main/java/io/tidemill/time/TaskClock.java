@@ -20,7 +20,10 @@ public final class TaskClock {
   private final List<Mark> marks = new ArrayList<>();
   /** The channel of the partition that is read; null if none is. */
   private String read;
+  private boolean ends;
+  private Times times;
   private long seen = Mark.NONE;
+  private long latest = Mark.NONE;
 
   private TaskClock(long task) {
     this.task = task;
@@ -50,6 +53,9 @@ public final class TaskClock {
     if (watermark > clock.seen) {
       clock.seen = watermark;
     }
+    if (time > clock.latest) {
+      clock.latest = time;
+    }
     return time;
   }
 
@@ -57,14 +63,13 @@ public final class TaskClock {
    * The task reads a partition.
    *
    * @param channel its own
-   * @param ends whether there is nothing after what it reads
+   * @param last whether there is nothing after what it reads
+   * @param told who is told how far it has come
    */
-  public synchronized void reads(String channel, boolean ends) {
-    if (ends) {
-      marks.add(new Mark(channel, Mark.END, false));
-    } else {
-      read = channel;
-    }
+  public synchronized void reads(String channel, boolean last, Times told) {
+    read = channel;
+    ends = last;
+    times = told;
   }
 
   public synchronized void tell(Mark mark) {
@@ -75,8 +80,14 @@ public final class TaskClock {
   public synchronized List<Mark> marks() {
     List<Mark> all = new ArrayList<>(marks);
     if (read != null) {
-      all.add(new Mark(read, seen == Mark.NONE ? Mark.NONE : Math.floorDiv(seen, 1000), false));
+      long watermark = milliseconds(seen);
+      times.add(new Times.Reading(read, milliseconds(latest), watermark));
+      all.add(new Mark(read, ends ? Mark.END : watermark, false));
     }
     return all;
+  }
+
+  private static long milliseconds(long micros) {
+    return micros == Mark.NONE ? micros : Math.floorDiv(micros, 1000);
   }
 }

@@ -61,7 +61,7 @@ public final class PaceProperties {
   private static void exact(Random random) {
     Map<TopicPartition, Long> backlog = backlog(random);
     long limit = 1 + random.nextInt(1 << random.nextInt(16));
-    Map<TopicPartition, Long> taken = new Admission().share(backlog, limit);
+    Map<TopicPartition, Long> taken = new Admission().share(backlog, limit, false);
     check(sum(taken) == Math.min(limit, sum(backlog)), () -> sum(taken) + " of " + limit);
     long waiting = backlog.values().stream().filter(rows -> rows > 0).count();
     check(taken.size() == Math.min(limit, waiting), () -> "partitions: " + taken.size());
@@ -79,7 +79,7 @@ public final class PaceProperties {
       for (int p = 0; p < partitions; p++) {
         backlog.put(new TopicPartition("t", p), 1L + random.nextInt(100));
       }
-      admission.share(backlog, limit).keySet().forEach(tp -> taken.merge(tp, 1, Integer::sum));
+      admission.share(backlog, limit, false).keySet().forEach(tp -> taken.merge(tp, 1, Integer::sum));
     }
     // As many batches as partitions: each partition was taken as often as a batch takes rows.
     check(taken.size() == partitions, () -> "starved: " + taken);
