@@ -71,7 +71,7 @@ final class Deduplicate extends KeyedProcessor {
     StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
     if (!spec.last() && spec.rowtime()) {
-      throw new IllegalArgumentException(spec.name() + ": the first row by rowtime waits for a watermark");
+      throw new IllegalArgumentException(spec.name() + ": the first row by rowtime is known to a watermark only");
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
         rows -> new LastRows(rows, order(spec, columns), (isThere, kind) -> {});
