@@ -23,7 +23,6 @@ VARIABLES = {"BOOTSTRAP": "localhost:9092"}
 NOT_RUNNABLE = {
     "joins.sql",
     "temporal_join.sql",
-    "windows.sql",
 }
 """Examples that are right and cannot be run yet; nothing else is said of them. One that has topics is run as soon as
 it is not named here."""

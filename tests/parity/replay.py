@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import wire
 from case import (
+    QUIET_SECONDS,
     Answer,
     Case,
     Record,
@@ -189,6 +190,9 @@ class _Replayed:
     def _settle(self, step: int) -> None:
         # The kernel looks for news of an idle topic every 100 ms; new partitions take the script's interval.
         time.sleep(2 if self.case.steps[step].partitions else 0.12)
+        if self.case.quiet_seconds != QUIET_SECONDS:
+            # Something happens that is not work: a partition becomes idle, a clock moves on.
+            time.sleep(self.case.quiet_seconds)
         for job in self.jobs:
             try:
                 if not ends_by_itself(job.job, False):

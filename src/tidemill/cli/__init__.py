@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "format": ("tidemill.cli.format:format", "Lay out scripts, comments kept."),
     "demo": ("tidemill.cli.demo:demo", "See a page-view script run on an embedded Kafka."),
+    "status": ("tidemill.cli.status:status", "Show how far the jobs of a checkpoint have come."),
     "state": ("tidemill.cli.state:state", "Look into checkpoints, and change their parallelism."),
     "broker": ("tidemill.cli.broker:broker", "Start, stop and look at the embedded Kafka."),
     "topic": ("tidemill.cli.topic:topic", "Create, list, write and read topics."),

@@ -51,6 +51,11 @@ class Tally:
         self._counts.append((name, counts))
         return counts
 
+    def counts(self) -> dict[str, Any]:
+        """The kernel's counts by the names of their operators; those of one name one after another."""
+        names = nodes.unique_names(name for name, _ in self._counts)
+        return dict(zip(names, (counts for _, counts in self._counts), strict=True))
+
     def values(self) -> Mapping[str, int]:
         found = self.scanned.values()
         for name, counts in self._counts:

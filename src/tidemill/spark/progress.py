@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 
@@ -27,6 +28,86 @@ class OperatorState:
 
     def __str__(self) -> str:
         return f"{self.name} {self.rows:,} rows, {_size(self.bytes)}"
+
+
+@dataclass(frozen=True)
+class PartitionTime:
+    """How far event time has come in one partition of a table; milliseconds."""
+
+    topic: str
+    partition: int
+    time: int | None
+    """The greatest rowtime that was read; None if none was."""
+    watermark: int | None
+    lag: int
+    """Records that wait behind those that were read."""
+    idle: bool
+
+    @property
+    def name(self) -> str:
+        return f"partition {self.partition} of topic '{self.topic}'"
+
+
+@dataclass(frozen=True)
+class TableTime:
+    """Event time in a table that somebody waits for."""
+
+    table: str
+    partitions: tuple[PartitionTime, ...]
+
+    @property
+    def slowest(self) -> PartitionTime | None:
+        """The partition that holds the watermark back; None if nobody waits for any."""
+        active = [p for p in self.partitions if not p.idle]
+        return min(
+            active, key=lambda p: _LEAST if p.watermark is None else p.watermark, default=None
+        )
+
+    @property
+    def watermark(self) -> int | None:
+        """The least of the partitions that are not idle, or, if all are, the greatest."""
+        if self.slowest is not None:
+            return self.slowest.watermark
+        return max((p.watermark for p in self.partitions if p.watermark is not None), default=None)
+
+    def __str__(self) -> str:
+        slowest = self.slowest
+        behind = "" if slowest is None or len(self.partitions) == 1 else f" by {slowest.name}"
+        return f"{self.table} watermark {shown_time(self.watermark)}{behind}"
+
+
+_LEAST = -(1 << 63)
+
+
+def shown_time(millis: int | None) -> str:
+    if millis is None:
+        return "none yet"
+    try:
+        moment = datetime(1970, 1, 1) + timedelta(milliseconds=millis)
+    except OverflowError:
+        return f"{millis} ms"
+    return moment.isoformat(" ", "milliseconds" if millis % 1000 else "seconds")
+
+
+def times_of(source: Mapping[str, Any]) -> TableTime | None:
+    """What a source reports of event time; None where nobody waits for it."""
+    metrics = source.get("metrics") or {}
+    if "times" not in metrics:
+        return None
+    lags = json.loads(metrics.get("partitions", "{}"))
+    partitions = [
+        PartitionTime(
+            topic,
+            int(number),
+            told.get("time"),
+            told.get("watermark"),
+            int(lags.get(topic, {}).get(number, 0)),
+            bool(told.get("idle")),
+        )
+        for topic, numbers in sorted(json.loads(metrics["times"]).items())
+        for number, told in sorted(numbers.items(), key=lambda item: int(item[0]))
+    ]
+    return TableTime(table_of(source), tuple(partitions))
 
 
 def _size(number: float) -> str:
@@ -55,6 +136,8 @@ class Progress:
     batch_ms: int = 0
     state: list[OperatorState] = field(default_factory=list)
     """What is remembered, from the sources up."""
+    times: list[TableTime] = field(default_factory=list)
+    """Event time in the tables that somebody waits for."""
     _last: int = -1
     _run: object = None
     _before_run: dict[str, int] = field(default_factory=dict)
@@ -91,6 +174,7 @@ class Progress:
             if found is not None:
                 lag = (lag or 0) + int(found)
         self.rows_in.update(totals)
+        self.times = [t for s in report.get("sources", []) if (t := times_of(s)) is not None]
         rows = self.total_in - before
         sink = report.get("sink", {})
         written = max(0, int(sink.get("numOutputRows") or 0))
@@ -108,7 +192,7 @@ class Progress:
     def total_in(self) -> int:
         return sum(self.rows_in.values())
 
-    def line(self) -> str:
+    def line(self, with_times: bool = True) -> str:
         """One line for a terminal or a log."""
         parts = [f"{name} {count:,} in" for name, count in sorted(self.rows_in.items())]
         parts.append(f"{self.rows_out:,} out{self._by_writers()}")
@@ -116,6 +200,8 @@ class Progress:
         if self.lag is not None:
             parts.append(f"lag {self.lag:,}")
         parts.append(f"batch {self.batch_ms:,} ms")
+        if with_times:
+            parts += map(str, self.times)
         if self.state:
             parts.append(f"state {'; '.join(map(str, self.state))}")
         return " | ".join(parts)

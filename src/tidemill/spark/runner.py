@@ -47,7 +47,7 @@ from tidemill.spark.sink import (
     swallowed_records,
     transactional_id_prefix,
 )
-from tidemill.spark.state import kept_by, with_state
+from tidemill.spark.state import kept_by, operator_names
 from tidemill.spark.user_functions import register
 from tidemill.spark.watermarks import alarm_of, timed
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
@@ -134,7 +134,7 @@ class RunningJob:
     @property
     def operators(self) -> list[str]:
         """The names of those with state, from the sinks down."""
-        return [node.describe().partition("(")[0] for node in with_state(self.job)]
+        return operator_names(self.job)
 
     def reports(self) -> list[Mapping[str, Any]]:
         """Spark's latest progress reports, oldest first."""
@@ -289,6 +289,15 @@ class Runner:
         def begin(writer: Any) -> StreamingQuery:
             _lifecycle(self.spark).begin(checkpoint)
             query: StreamingQuery = writer.start()
+            java_class(self.spark, "io.tidemill.checkpoint.ProgressFile").follow(
+                self.spark._jsparkSession,
+                self.spark._jsc.hadoopConfiguration(),
+                str(query.id),
+                checkpoint,
+                label,
+                operator_names(job),
+                tally.counts(),
+            )
             return query
 
         first = prepare()

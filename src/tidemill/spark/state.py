@@ -38,6 +38,11 @@ def with_state(job: Job) -> list[nodes.Node]:
     return [n for root in job.roots for n in nodes.walk(root) if has_state(n)]
 
 
+def operator_names(job: Job) -> list[str]:
+    """Their names, for people."""
+    return [node.describe().partition("(")[0] for node in with_state(job)]
+
+
 def _described(node: nodes.Node, made: Mapping[str, Any] | None) -> dict[str, Any]:
     if made is None:
         return {"name": node.describe()}

@@ -30,7 +30,7 @@ _STAND_INS = ("a", "9", "'a'", "INT")
 
 # Keywords that open a parenthesis like a function does, without a space. A name before one is known from the tree.
 _CALLED_WORDS_TEXT = """
-CAST TRY_CAST ROW TABLE DESCRIPTOR PERMUTE HASH RANGE CHAR CHARACTER VARCHAR VARYING BINARY VARBINARY DECIMAL DEC
+CAST TRY_CAST ROW TABLE DESCRIPTOR PERMUTE CHAR CHARACTER VARCHAR VARYING BINARY VARBINARY DECIMAL DEC
 NUMERIC TIME TIMESTAMP TIMESTAMP_LTZ YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND
 """
 _CALLED_WORDS = frozenset(_CALLED_WORDS_TEXT.split())
@@ -350,7 +350,12 @@ class _Formatter:
             elif last is not None and token.start in self.options and last.start in self.options:
                 space = last.end < token.start
             elif last is not None and key == "(":
-                called = last.end in self.calls or before in _CALLED_WORDS or i in self.hints
+                # DISTRIBUTED BY RANGE(k), but a window's RANGE (1 + 1) PRECEDING.
+                called = before in _CALLED_WORDS or keys[i - 2 : i] in (
+                    ["BY", "HASH"],
+                    ["BY", "RANGE"],
+                )
+                called = called or last.end in self.calls or i in self.hints
                 space = space and not called
             if pattern:
                 if key == "{" and self.tokens[i + 1].key != "-":

@@ -686,13 +686,21 @@ def _bracket(bracket: _Bracket, before: str) -> _Doc:
         body = _sequence(items)
     elif before == "OVER" or _key(items, 0) in _WINDOW_CLAUSES:
         body = _clauses(items, frozenset(), _SPACE)
-    elif _key(items, 0) in _LIKE_OPTIONS and _key(items, 1).isalpha():
+    elif _is_like_options(items):
         body = _clauses(items, _LIKE_OPTIONS, _SPACE)
     elif all(map(_is_size, items)):
         return _enclosed(bracket, _sequence(items), "")
     else:
         body = _entries(items)
     return _group(_enclosed(bracket, _indented(_NOTHING, body), _NOTHING))
+
+
+def _is_like_options(items: list[_Item]) -> bool:
+    """(INCLUDING ALL …), and not a window that is based on one of such a name."""
+    following = _key(items, 1)
+    return (
+        _key(items, 0) in _LIKE_OPTIONS and following.isalpha() and following not in _WINDOW_CLAUSES
+    )
 
 
 def _is_size(item: _Item) -> bool:
