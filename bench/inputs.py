@@ -95,6 +95,35 @@ def binaries(bootstrap: str, topic: str, rows: int) -> None:
     _fill(bootstrap, topic, documents())
 
 
+def clicks(bootstrap: str, topic: str, rows: int) -> None:
+    """Documents of about 115 bytes, 10,000 to a second of event time, up to half a second out of order: user_id (one of
+    100,000), page, n, ts, note."""
+    _fill(bootstrap, topic, _timed(random.Random(42), rows))
+
+
+def visits(bootstrap: str, topic: str, rows: int) -> None:
+    """Others of the same users at the same time."""
+    _fill(bootstrap, topic, _timed(random.Random(43), rows))
+
+
+def _timed(dice: random.Random, rows: int) -> Iterator[bytes]:
+    for i in range(rows):
+        ms = max(0, i // 10 - dice.randrange(500))
+        minutes, rest = divmod(ms, 60_000)
+        yield (
+            b'{"user_id":%d,"page":"page-%04d","n":%d,"ts":"2024-01-01 %02d:%02d:%06.3f","note":"%032x"}'
+            % (
+                dice.randrange(100_000),
+                i % 9973,
+                i % 11,
+                minutes // 60,
+                minutes % 60,
+                rest / 1000,
+                i,
+            )
+        )
+
+
 def upserts(bootstrap: str, topic: str, rows: int) -> None:
     """Upserts of a million keys in documents of about 100 bytes, one in five a delete: id; region, amount, note."""
     produce(bootstrap, topic, _upserts(random.Random(42), rows, 1_000_000))
@@ -166,6 +195,8 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "changes": changes,
     "lines": lines,
     "binaries": binaries,
+    "clicks": clicks,
+    "visits": visits,
     "upserts": upserts,
     "left": left,
     "right": right,

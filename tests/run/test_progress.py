@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidemill.spark.progress import Progress
+from tidemill.spark.progress import Progress, late_warnings, times_of
 
 
 def report(batch: int, **writers: int) -> dict[str, Any]:
@@ -56,3 +56,32 @@ def test_what_operators_remember_is_told_from_the_sources_up() -> None:
     assert progress.line().endswith(
         " | state ChangelogNormalize 691,000 rows, 1.5 GB; GroupAggregate 37 rows, 810 bytes"
     )
+
+
+def test_rows_that_come_late_are_told_once_they_are_many() -> None:
+    told: set[str] = set()
+    met = {"WindowAggregate of orders: late row": 2, "orders: bad record": 50}
+    assert late_warnings(met, 2000, told) == []
+    [line] = late_warnings(met, 1999, told)
+    assert line.startswith("warning: WindowAggregate of orders: 2 of 1,999 rows came late")
+    assert late_warnings(met, 10, told) == []
+
+
+def test_the_slowest_partition_is_named() -> None:
+    times: dict[str, Any] = {
+        "in": {"0": {"time": 9000, "watermark": 7000}, "1": {"idle": True}, "2": {}}
+    }
+    source: dict[str, Any] = {
+        "description": "tidemill-kafka[orders: in]",
+        "metrics": {"times": json.dumps(times), "partitions": json.dumps({"in": {"0": 4}})},
+    }
+    found = times_of(source)
+    assert found is not None
+    assert found.watermark is None
+    assert str(found) == "orders watermark none yet by partition 2 of topic 'in'"
+    assert [(p.lag, p.idle) for p in found.partitions] == [(4, False), (0, True), (0, False)]
+    times["in"].pop("2")
+    source["metrics"]["times"] = json.dumps(times)
+    found = times_of(source)
+    assert found is not None
+    assert str(found) == "orders watermark 1970-01-01 00:00:07 by partition 0 of topic 'in'"

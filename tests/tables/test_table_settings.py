@@ -73,7 +73,7 @@ def test_keys_of_flinks_engine_are_meaningless_and_silent(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("table.exec.source.idle-timeout", "10 s"),
+        ("table.exec.legacy-cast-behaviour", "ENABLED"),
         ("table.exec.sink.rowtime-inserter", "DISABLED"),
     ],
 )
@@ -86,7 +86,7 @@ def test_keys_still_to_come_warn(key: str, text: str) -> None:
 
 
 def test_a_key_to_come_that_says_what_holds_anyway_is_silent() -> None:
-    assert resolve("table.exec.source.idle-timeout", "0 ms").diagnostic is None
+    assert resolve("table.exec.legacy-cast-behaviour", "DISABLED").diagnostic is None
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,8 @@ class _Watch:
         self.jobs: list[RunningJob] = []
         self.failed: dict[str, JobError] = {}
         self._progress: dict[str, Progress] = {}
+        self._late: dict[str, set[str]] = {}
+        """By job, the operators of which it was told that rows come late to them."""
         self._shown = ""
         self._last_log = time.monotonic()
         self._terminal = sys.stderr.isatty()
@@ -204,12 +206,13 @@ class _Watch:
         return any(j.is_active for j in self.jobs)
 
     def look(self, final: bool = False) -> None:
-        from tidemill.spark.progress import Progress
+        from tidemill.spark.progress import Progress, late_warnings
 
         for job in self.jobs:
             progress = self._progress.setdefault(job.name, Progress(job.operators))
             progress.add(job.reports())
-            for line in job.notices():
+            late = self._late.setdefault(job.name, set())
+            for line in [*job.notices(), *late_warnings(job.oddities(), progress.total_in, late)]:
                 self.say(line)
             if job.name not in self.failed and not job.is_active:
                 failure = job.failure()

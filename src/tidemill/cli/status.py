@@ -44,7 +44,9 @@ def _files(checkpoint: str) -> list[Path]:
             f"'{checkpoint}' is not on this machine",
             f"copy its file {_NAME} into a directory here, and name that",
         )
-    found = [f for f in (place / _NAME, *sorted(place.glob(f"*/{_NAME}"))) if f.is_file()]
+    # A job's directory is below that of its script.
+    below = [*place.glob(f"*/{_NAME}"), *place.glob(f"*/*/{_NAME}")]
+    found = [f for f in (place / _NAME, *sorted(below)) if f.is_file()]
     if not found:
         hint = "a job writes it when its first batch is done"
         raise usage_error("CLI-023", f"there is no {_NAME} in '{checkpoint}'", hint)

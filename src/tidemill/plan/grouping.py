@@ -224,7 +224,7 @@ def _aggregate(
     body: ast.Select,
 ) -> Node:
     windows = source.windows
-    if windows is None or not windows.are_in(keys):
+    if windows is None or not windows.are_grouped_by(keys):
         return nodes.Aggregate(source, keys, calls, names)
     window = windows.window
     size, step = window.size or 0, window.step or 1

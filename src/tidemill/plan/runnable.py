@@ -19,11 +19,8 @@ from tidemill.tables import why_not_runnable
 
 # Nodes that have no operator: the node, and how a user calls it. The first that fits is meant.
 _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
-    (nodes.WindowJoin, lambda n: "window join"),
     (nodes.IntervalJoin, lambda n: "interval join"),
     (nodes.TemporalJoin, lambda n: "temporal join"),
-    (nodes.WindowRank, lambda n: "window Top-N"),
-    (nodes.WindowDeduplicate, lambda n: "window deduplication"),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
@@ -66,11 +63,6 @@ def _reasons(node: Node) -> Iterator[str]:
         if isinstance(node, kind):
             yield name(node)
             break
-    match node:
-        case nodes.WindowTableFunction() | nodes.GroupWindowAggregate() if (
-            node.window.kind == "SESSION"
-        ):
-            yield "session window"
     if isinstance(node, nodes.Scan | nodes.Sink):
         why = why_not_runnable(node.table)
         if why:
@@ -80,11 +72,14 @@ def _reasons(node: Node) -> Iterator[str]:
     if isinstance(node, nodes.Rank | nodes.Sort):
         unordered = (k.expression.type for k in node.order)
         yield from (f"ORDER BY of {x}" for x in unordered if isinstance(x, _WITHOUT_ORDER))
-    if isinstance(node, nodes.Rank) and node.end_column is not None:
+    if isinstance(node, nodes.WindowRank) and node.end_column is not None:
+        yield "window Top-N whose number of rows is a column"
+    elif isinstance(node, nodes.Rank) and node.end_column is not None:
         type_ = node.input.columns[node.end_column].type
         if not isinstance(type_, t.INTEGER_TYPES):
             yield f"Top-N whose number of rows is a column of type {type_}"
-    if type(node) is nodes.Join:
+    if type(node) in (nodes.Join, nodes.WindowJoin):
+        assert isinstance(node, nodes.Join)
         width = len(node.left.columns)
         for part in node.residual:
             if not can_stand_in_join(part, width):

@@ -22,7 +22,11 @@ AT_ONCE = 1_000_000_000
 
 
 def datagen_spec(
-    table: str, rows_per_second: int, number_of_rows: int | None, partitions: int | None
+    table: str,
+    rows_per_second: int,
+    number_of_rows: int | None,
+    partitions: int | None,
+    channel: str | None = None,
 ) -> str:
     return json.dumps(
         {
@@ -30,15 +34,21 @@ def datagen_spec(
             "rowsPerSecond": rows_per_second,
             "numberOfRows": number_of_rows,
             "partitions": partitions or 1,
+            "channel": channel,
         }
     )
 
 
-def read_datagen(spark: SparkSession, scan: nodes.Scan) -> DataFrame:
+def read_datagen(spark: SparkSession, scan: nodes.Scan, channel: str | None = None) -> DataFrame:
+    """`channel`: the name under which its tasks tell their event time; None if nobody asks."""
     connector = scan.table.connector
     assert isinstance(connector, DatagenTable)
     spec = datagen_spec(
-        scan.table.name, connector.rows_per_second, connector.total_rows, connector.scan_parallelism
+        scan.table.name,
+        connector.rows_per_second,
+        connector.total_rows,
+        connector.scan_parallelism,
+        channel,
     )
     rows = spark.readStream.format("tidemill-datagen").option("spec", spec).load()
     made = {field.name: field for field in connector.fields}

@@ -45,7 +45,11 @@ from tidemill.spark.windows import (
     can_share,
     group_window_aggregate,
     own_windows,
+    session_windows,
     window_aggregate,
+    window_deduplicate,
+    window_join,
+    window_rank,
     without_windows,
 )
 from tidemill.tables.builtin import DatagenTable
@@ -185,15 +189,7 @@ class Lowering:
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
             case nodes.WindowTableFunction():
-                below = self.lower(node.input)
-                above = (
-                    self.windowing
-                    if self.windowing and own_windows(self.windowing) is node
-                    else None
-                )
-                if above and can_share(above, node):
-                    return without_windows(below, node)
-                return assign_windows(below, node, above, self.tally)
+                return self._window_function(node)
             case nodes.WindowAggregate():
                 return self._numbered(self._window_aggregate(node))
             case nodes.GroupWindowAggregate():
@@ -217,6 +213,14 @@ class Lowering:
             case nodes.Correlate():
                 below = self.lower(node.input)
                 return correlate(below, node, self._sql, _hidden(below))
+            case nodes.WindowRank():
+                below = self._below(node.input)
+                return self._numbered(window_rank(below, node, self._demand(node)))
+            case nodes.WindowDeduplicate():
+                below = self._below(node.input)
+                return self._numbered(window_deduplicate(below, node, self._demand(node)))
+            case nodes.WindowJoin():
+                return self._numbered(self._window_join(node))
             case nodes.Rank():
                 rows = rank(
                     self._below(node.input),
@@ -256,8 +260,11 @@ class Lowering:
     def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
         ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
-        channel = f"o{next(self._channels)}" if id(node) in self.timed else None
-        return Demand(self.modes.of(node), ttls, self.tally, node, channel)
+        return Demand(self.modes.of(node), ttls, self.tally, node, self._channel(node))
+
+    def _channel(self, node: nodes.Node) -> str | None:
+        """The name under which a node tells how far time has come, if anybody asks."""
+        return f"o{next(self._channels)}" if id(node) in self.timed else None
 
     def _leaving(self, rows: DataFrame, condition: Expr) -> DataFrame:
         """The same rows; those that do not fulfil a condition take their key out, and are no deletes of the table's."""
@@ -277,7 +284,7 @@ class Lowering:
 
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
-            return read_datagen(self.spark, node)
+            return read_datagen(self.spark, node, self._channel(node))
         alone = id(node) if id(node) in self.timed else None
         number, read = next(
             (i, r) for i, r in enumerate(self.reads) if r.table == node.table and r.alone == alone
@@ -307,7 +314,7 @@ class Lowering:
 
     def _values(self, node: nodes.Values) -> DataFrame:
         """Constants, as a source that ends: row i of the generator picks row i of the list."""
-        spec = datagen_spec("VALUES", AT_ONCE, len(node.rows), 1)
+        spec = datagen_spec("VALUES", AT_ONCE, len(node.rows), 1, self._channel(node))
         ids = self.spark.readStream.format("tidemill-datagen").option("spec", spec).load()
         columns = []
         for i, column in enumerate(node.fields):
@@ -344,6 +351,22 @@ class Lowering:
         left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
+
+    def _window_function(self, node: nodes.WindowTableFunction) -> DataFrame:
+        above = self.windowing
+        if above is None or own_windows(above) is not node:
+            above = None
+        if above and can_share(above, node):
+            return without_windows(self.lower(node.input), node)
+        if node.window.kind == "SESSION":
+            below = self._below(node.input)
+            return self._numbered(session_windows(below, node, self._demand(node)))
+        return assign_windows(self.lower(node.input), node, above, self.tally)
+
+    def _window_join(self, node: nodes.WindowJoin) -> DataFrame:
+        left, right = (self._below(n) for n in node.inputs)
+        condition = self._sql(conjunction(node.residual)) if node.residual else None
+        return window_join(left, right, node, condition, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

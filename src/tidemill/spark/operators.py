@@ -266,24 +266,31 @@ def join(
     """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
     equalities, over c0… of both sides. `last`: no operator comes after."""
     width = len(node.left.columns)
-    moved = [
-        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
-    ]
-    kind = [KIND_COLUMN] if KIND_COLUMN in right.frame.columns else []
-    shifted = right.frame.selectExpr(*moved, *kind)
     spec = {
         "name": f"Join of {table_of(node.left)} and {table_of(node.right)}",
         "kind": node.kind,
         "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
         "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
-        "nullSafe": [_is_null_safe(part) for part in node.equalities],
+        "nullSafe": [is_null_safe(part) for part in node.equalities],
         "condition": condition,
         "updateKey": _update_key(node.upsert_keys, last),
         "updates": RowKind.UPDATE_AFTER in demand.mode,
         "deletes": RowKind.DELETE in demand.mode,
     }
-    result = operator("join", [left.frame, shifted], spec, demand, str(spec["name"]))
+    result = operator(
+        "join", [left.frame, after_left(right.frame, node)], spec, demand, str(spec["name"])
+    )
     return result.drop(KIND_COLUMN) if demand.mode.insert_only else result
+
+
+def after_left(right: DataFrame, node: nodes.Join) -> DataFrame:
+    """The right side of a join, whose columns are numbered after those of the left."""
+    width = len(node.left.columns)
+    moved = [
+        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
+    ]
+    kind = [KIND_COLUMN] if KIND_COLUMN in right.columns else []
+    return right.selectExpr(*moved, *kind)
 
 
 def _side(
@@ -298,7 +305,7 @@ def _side(
     return {"columns": names(range(len(node.columns))), "keys": names(keys), "unique": unique}
 
 
-def _is_null_safe(equality: Expr) -> bool:
+def is_null_safe(equality: Expr) -> bool:
     return isinstance(equality, Call) and equality.function == "IS NOT DISTINCT FROM"
 
 

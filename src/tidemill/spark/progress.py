@@ -226,3 +226,22 @@ def table_of(source: Mapping[str, Any]) -> str:
 def as_reports(raw: Iterable[Any]) -> list[Mapping[str, Any]]:
     """PySpark gives progress objects; their JSON is the stable form."""
     return [r if isinstance(r, Mapping) else json.loads(r.json) for r in raw]
+
+
+LATE = "late row"
+"""What the kernel calls a row that came after its time."""
+_MUCH_LATE = 0.001
+
+
+def late_warnings(met: Mapping[str, int], rows: int, told: set[str]) -> list[str]:
+    """For each operator to which more than a thousandth of all rows came late: a warning, once. `told` is kept."""
+    warnings = []
+    for what, number in met.items():
+        name, _, fact = what.rpartition(": ")
+        if fact == LATE and name not in told and number > _MUCH_LATE * rows:
+            told.add(name)
+            warnings.append(
+                f"warning: {name}: {number:,} of {rows:,} rows came late and were dropped; a greater delay in WATERMARK"
+                " FOR waits longer for them"
+            )
+    return warnings

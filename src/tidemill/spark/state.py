@@ -25,6 +25,7 @@ from tidemill.spark.checkpoints import Checkpoint
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
 from tidemill.spark.operators import Tally
+from tidemill.spark.windows import own_windows
 from tidemill.types import Field
 
 
@@ -35,7 +36,10 @@ def kept_by(job: Job, tally: Tally) -> list[dict[str, Any]]:
 
 def with_state(job: Job) -> list[nodes.Node]:
     """The operators that keep something, as Spark numbers them."""
-    return [n for root in job.roots for n in nodes.walk(root) if has_state(n)]
+    found = [n for root in job.roots for n in nodes.walk(root) if has_state(n)]
+    # The sessions of an aggregate are its own.
+    owned = {id(own_windows(n)) for n in found if isinstance(n, nodes.WindowAggregate)}
+    return [n for n in found if id(n) not in owned]
 
 
 def operator_names(job: Job) -> list[str]:

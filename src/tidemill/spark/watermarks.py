@@ -22,12 +22,17 @@ from tidemill.tables.kafka import TopicTable
 _TIMELY = (
     nodes.WindowAggregate,
     nodes.GroupWindowAggregate,
+    nodes.WindowDeduplicate,
+    nodes.WindowJoin,
+    nodes.WindowRank,
 )
 
 
 def looks_at_a_clock(node: nodes.Node) -> bool:
     """Whether an operator waits for a time to come."""
     match node:
+        case nodes.WindowTableFunction():
+            return node.window.kind == "SESSION"
         case nodes.Over() if node.is_on_time:
             return _is_rowtime(node.order[0].expression.type)
         case nodes.Sort() if node.name == "TemporalSort":
@@ -39,7 +44,8 @@ def looks_at_a_clock(node: nodes.Node) -> bool:
 
 def waits_for_first(node: nodes.Deduplicate) -> bool:
     """Whether a first row is the first by a rowtime: an earlier one may come until the watermark has reached it."""
-    return not node.last and _is_rowtime(node.input.columns[node.time].type)
+    plain = type(node) is nodes.Deduplicate and not node.last
+    return plain and _is_rowtime(node.input.columns[node.time].type)
 
 
 def _is_rowtime(type_: t.SqlType) -> bool:
@@ -63,12 +69,12 @@ def alarm_of(roots: Iterable[nodes.Node]) -> str | None:
 
 
 def _is_by_proctime(node: nodes.Node) -> bool:
-    match node:
-        case nodes.WindowAggregate():
-            return node.input.windows is not None and not node.input.windows.window.rowtime
-        case nodes.GroupWindowAggregate():
-            return not node.window.rowtime
-    return False
+    if not looks_at_a_clock(node):
+        return False
+    if isinstance(node, nodes.GroupWindowAggregate | nodes.WindowTableFunction):
+        return not node.window.rowtime
+    windows = node.inputs[0].windows
+    return windows is not None and not windows.window.rowtime
 
 
 def source_clock(connector: TopicTable, channel: str, alarm: str | None) -> dict[str, Any]:

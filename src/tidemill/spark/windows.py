@@ -2,7 +2,7 @@
 
 In: a plan's window nodes, and their input as columns c0…. Out: the columns of the node, and `_kind` where it is asked
 for. Where an aggregate stands over a window function of its own, its rows are not multiplied: they go to slices, which
-the windows share.
+the windows share, or straight to their session. Rows of a session wait for its end, unless they are only aggregated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,19 @@ from pyspark.sql import functions as f
 from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Input, walk
+from tidemill.plan.expressions import AggregateCall, Input, walk
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
-from tidemill.spark.operators import Demand, Tally, aggregates_spec, operator, table_of
+from tidemill.spark.operators import (
+    Demand,
+    Tally,
+    after_left,
+    aggregates_spec,
+    is_null_safe,
+    operator,
+    sort_column,
+    table_of,
+)
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.watermarks import zone_of
 
@@ -54,13 +63,15 @@ def own_windows(node: nodes.WindowAggregate) -> nodes.WindowTableFunction | None
 
 
 def can_share(node: nodes.WindowAggregate, function: nodes.WindowTableFunction) -> bool:
-    """Whether the windows of an aggregate can be made of slices."""
-    if function.window.kind == "SESSION":
-        return False
-    return function.window.kind == "TUMBLE" or not any(_is_paged(c, node) for c in node.calls)
+    """Whether an aggregate makes the windows itself: of slices, or of the rows of a session."""
+    return not _overlaps(function.window) or not any(_is_paged(c, node) for c in node.calls)
 
 
-def _is_paged(call: Any, node: nodes.Aggregate) -> bool:
+def _overlaps(window: nodes.Window) -> bool:
+    return window.kind in ("HOP", "CUMULATE")
+
+
+def _is_paged(call: AggregateCall, node: nodes.Aggregate | nodes.GroupWindowAggregate) -> bool:
     retracting = not node.input.kinds.insert_only
     return (
         call.function in _PAGED
@@ -95,14 +106,91 @@ def assign_windows(
     spec = _window_spec(
         node.window, column_name(node.time), node.input.columns[node.time].type, frame
     )
-    operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
-    counts = tally.of(f"{_name(node)} of {table_of(node)}")
-    told = refusing and refusing.describe()
-    rows = DataFrame(
-        operators.windows(frame._jdf, json.dumps(spec), told, counts), frame.sparkSession
-    )
+    told = None if refusing is None else refusing.describe()
+    rows = _assigned(frame, spec, told, tally.of(_name(node)))
     bounds = [f.col(c).alias(column_name(width + i)) for i, c in enumerate(_BOUNDS)]
     return rows.select(*_columns(width), *bounds, *_rest(frame, width))
+
+
+def _assigned(
+    frame: DataFrame, spec: dict[str, Any], refusing: str | None, counts: Any
+) -> DataFrame:
+    operators = java_class(frame.sparkSession, "io.tidemill.state.Operators")
+    rows = operators.windows(frame._jdf, json.dumps(spec), refusing, counts)
+    return DataFrame(rows, frame.sparkSession)
+
+
+def session_windows(frame: DataFrame, node: nodes.WindowTableFunction, demand: Demand) -> DataFrame:
+    """Each row with its session, once this has closed."""
+    width = len(node.input.columns)
+    type_ = node.input.columns[node.time].type
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.partition],
+        "columns": _columns(width),
+        "window": _window_spec(node.window, column_name(node.time), type_, frame),
+    }
+    rows = operator("sessions", [frame], spec, demand, _name(node))
+    bounds = [f.col(c).alias(column_name(width + i)) for i, c in enumerate(_BOUNDS)]
+    kind = [KIND_COLUMN] if KIND_COLUMN in frame.columns else []
+    return rows.select(*_columns(width), *bounds, *kind)
+
+
+def window_rank(frame: DataFrame, node: nodes.WindowRank, demand: Demand) -> DataFrame:
+    assert node.input.windows is not None
+    spec = {
+        "name": node.describe(),
+        "partition": [column_name(k) for k in node.partition],
+        "columns": _columns(len(node.input.columns)),
+        "order": [sort_column(k) for k in node.order],
+        "start": node.start,
+        "end": node.end,
+        "number": node.number is not None,
+        "window": _attached_spec(
+            node.input, node.input.windows.end.intersection(node.partition), frame
+        ),
+    }
+    rows = operator("windowRank", [frame], spec, demand, _name(node))
+    return rows.drop(KIND_COLUMN).toDF(*_columns(len(node.columns)))
+
+
+def window_deduplicate(
+    frame: DataFrame, node: nodes.WindowDeduplicate, demand: Demand
+) -> DataFrame:
+    assert node.input.windows is not None
+    spec = {
+        "name": node.describe(),
+        "keys": [column_name(k) for k in node.keys],
+        "columns": _columns(len(node.columns)),
+        "time": column_name(node.time),
+        "last": node.last,
+        "window": _attached_spec(node.input, node.input.windows.end.intersection(node.keys), frame),
+    }
+    return operator("windowDeduplicate", [frame], spec, demand, _name(node)).drop(KIND_COLUMN)
+
+
+def window_join(
+    left: DataFrame, right: DataFrame, node: nodes.WindowJoin, condition: str | None, demand: Demand
+) -> DataFrame:
+    """`condition`: what must hold beside the equalities, over c0… of both sides."""
+    windows = node.left.windows
+    assert windows is not None
+    width = len(node.left.columns)
+    keys = list(zip(*node.pairs, strict=True))
+    spec = {
+        "name": f"WindowJoin of {table_of(node.left)} and {table_of(node.right)}",
+        "kind": node.kind,
+        "left": {"columns": _columns(width), "keys": [column_name(k) for k in keys[0]]},
+        "right": {
+            "columns": [column_name(width + i) for i in range(len(node.right.columns))],
+            "keys": [column_name(width + k) for k in keys[1]],
+        },
+        "nullSafe": [is_null_safe(part) for part in node.equalities],
+        "condition": condition,
+        "window": _attached_spec(node.left, windows.end.intersection(keys[0]), left),
+    }
+    frames = [left, after_left(right, node)]
+    return operator("windowJoin", frames, spec, demand, str(spec["name"])).drop(KIND_COLUMN)
 
 
 _BOUNDS = ("_start", "_end", "_time")
@@ -119,15 +207,15 @@ def _rest(frame: DataFrame, width: int) -> list[str]:
 def _window_spec(
     window: nodes.Window, time: str, type_: t.SqlType, frame: DataFrame, attached: bool = False
 ) -> dict[str, Any]:
-    size, step = window.size, window.step
-    assert size is not None
+    lengths = [length for length in (window.size, window.step) if length is not None]
     return {
         "time": time,
         "attached": attached,
-        "size": size,
-        "step": size if step is None else step,
+        "size": lengths[0],
+        "step": lengths[-1],
         "offset": window.offset or 0,
         "cumulative": window.kind == "CUMULATE",
+        "gap": window.step if window.kind == "SESSION" else 0,
         "rowtime": window.rowtime,
         "zone": zone_of(type_, frame),
     }
@@ -143,22 +231,32 @@ def window_aggregate(
     windows = node.input.windows
     assert windows is not None
     if function is None:
-        end = column_name(min(windows.end))
-        # A window that is told by its end alone is as good as one of its own.
-        type_ = _clock_type(node.input, windows)
-        spec = _window_spec(windows.window, end, type_, frame, attached=True)
+        spec = _attached_spec(node.input, windows.end, frame)
     else:
         type_ = function.input.columns[function.time].type
         spec = _window_spec(function.window, WINDOW_COLUMN, type_, frame)
-    keys = [k for k in node.keys if k not in windows.all]
-    rows = _aggregate(frame, node, keys, spec, demand)
+    # The end of a window tells its start, but for a session's.
+    told = function is None and windows.window.kind == "SESSION"
+    added = windows.end | windows.time | (frozenset() if told else windows.start)
+    keys = [k for k in node.keys if k not in added]
+    method = "sessionAggregate" if spec["gap"] and function is not None else "windowAggregate"
+    rows = _aggregate(method, frame, node, keys, spec, demand)
     places = {k: column_name(k) for k in keys}
-    places |= dict.fromkeys(windows.start, "_start")
+    places |= {} if told else dict.fromkeys(windows.start, "_start")
     places |= dict.fromkeys(windows.end, "_end") | dict.fromkeys(windows.time, "_time")
     return _placed(rows, [places[k] for k in node.keys], len(node.calls))
 
 
-def _clock_type(node: nodes.Node, windows: nodes.WindowColumns) -> t.SqlType:
+def _attached_spec(
+    node: nodes.Node, ends: frozenset[int] | set[int], frame: DataFrame
+) -> dict[str, Any]:
+    """The windows of rows that know them, by one of the columns of their end."""
+    assert node.windows is not None
+    end = column_name(min(ends))
+    return _window_spec(node.windows.window, end, _clock_type(node), frame, attached=True)
+
+
+def _clock_type(node: nodes.Node) -> t.SqlType:
     """The type of the time that windows were made of."""
     for below in nodes.walk(node):
         if isinstance(below, nodes.WindowTableFunction):
@@ -171,7 +269,12 @@ def group_window_aggregate(
 ) -> DataFrame:
     type_ = node.input.columns[node.time].type
     spec = _window_spec(node.window, column_name(node.time), type_, frame)
-    rows = _aggregate(frame, node, node.keys, spec, demand)
+    method = "sessionAggregate" if spec["gap"] else "windowAggregate"
+    paged = any(_is_paged(call, node) for call in node.calls)
+    if spec["size"] % spec["step"] or (paged and _overlaps(node.window)):
+        frame = _assigned(frame, spec, node.describe(), demand.tally.of(_name(node)))
+        spec |= {"time": "_end", "attached": True}
+    rows = _aggregate(method, frame, node, node.keys, spec, demand)
     bounds = {
         "start": "_start",
         "end": "_end",
@@ -183,6 +286,7 @@ def group_window_aggregate(
 
 
 def _aggregate(
+    method: str,
     frame: DataFrame,
     node: nodes.WindowAggregate | nodes.GroupWindowAggregate,
     keys: Sequence[int],
@@ -196,11 +300,12 @@ def _aggregate(
         "retracting": not node.input.kinds.insert_only,
         "window": window,
     }
-    return operator("windowAggregate", [frame], spec, demand, f"{_name(node)} of {table_of(node)}")
+    return operator(method, [frame], spec, demand, _name(node))
 
 
 def _name(node: nodes.Node) -> str:
-    return node.describe().partition("(")[0]
+    """Under which an operator counts."""
+    return f"{node.describe().partition('(')[0]} of {table_of(node)}"
 
 
 def _placed(

@@ -70,38 +70,34 @@ class ConnectorDefinition:
 
 CONNECTOR = Option("connector", TEXT, "The connector of the table.", required=True)
 
-_EVENT_TIME = "watermark options come with event time"
 EMIT_STRATEGY = Option(
     "scan.watermark.emit.strategy",
     one_of("on-periodic", "on-event"),
     "When the source sends watermarks.",
     "on-periodic",
-    pending=_EVENT_TIME,
+    pending="watermarks move once in every batch",
 )
 ALIGNMENT_GROUP = Option(
     "scan.watermark.alignment.group",
     STRING,
     "Tables of one group are read at about the same event time.",
-    pending=_EVENT_TIME,
 )
 ALIGNMENT_MAX_DRIFT = Option(
     "scan.watermark.alignment.max-drift",
     DURATION,
     "How far a partition may run ahead of its alignment group.",
-    pending=_EVENT_TIME,
 )
 ALIGNMENT_UPDATE_INTERVAL = Option(
     "scan.watermark.alignment.update-interval",
     DURATION,
     "How often alignment is looked at.",
     timedelta(seconds=1),
-    pending=_EVENT_TIME,
+    pending="alignment is looked at before every batch",
 )
 IDLE_TIMEOUT = Option(
     "scan.watermark.idle-timeout",
     DURATION,
     "After this time without records a partition no longer holds the watermark back.",
-    pending=_EVENT_TIME,
 )
 FRAMEWORK_OPTIONS: tuple[Option[Any], ...] = (
     CONNECTOR,

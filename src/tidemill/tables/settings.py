@@ -250,24 +250,24 @@ _HONOURED = (
         Status.HONOURED,
         timedelta(0),
     ),
-    Setting("table.sql-dialect", _DIALECT, "Flink's default dialect.", Status.HONOURED, "default"),
-)
-
-_LATER = (
     Setting(
         "table.exec.source.idle-timeout",
         DURATION,
         "After this time a partition without records no longer holds the watermark back.",
-        Status.LATER,
+        Status.HONOURED,
         timedelta(0),
     ),
     Setting(
         "table.exec.source.cdc-events-duplicate",
         BOOLEAN,
         "Whether a CDC source may repeat changes.",
-        Status.LATER,
+        Status.HONOURED,
         False,
     ),
+    Setting("table.sql-dialect", _DIALECT, "Flink's default dialect.", Status.HONOURED, "default"),
+)
+
+_LATER = (
     Setting(
         "table.exec.sink.upsert-materialize",
         one_of("NONE", "AUTO", "FORCE"),

@@ -87,10 +87,15 @@ class WindowColumns:
         return self.start | self.end | self.time
 
     def are_in(self, columns: Iterable[int]) -> bool:
-        """Whether columns tell the window: both its ends, and whose session it is."""
+        """Whether columns tell the window: both its ends."""
         given = set(columns)
-        told = bool(self.start & given) and bool(self.end & given)
-        return told and self.by is not None and self.by <= given
+        return bool(self.start & given) and bool(self.end & given) and self.by is not None
+
+    def are_grouped_by(self, columns: Iterable[int]) -> bool:
+        """Whether columns tell the window and, where it is a session, whose it is and nothing else."""
+        given = frozenset(columns)
+        is_own = self.window.kind != "SESSION" or self.by == given - self.all
+        return self.are_in(given) and is_own
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@ package io.tidemill.datagen;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.Serializable;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -30,9 +31,16 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
    * @param numberOfRows null for no end
    * @param table whose rows these are, for messages
    * @param partitions into how many tasks a batch is split, 2 if null
+   * @param channel the name under which tasks tell their event time; null if nobody asks
    */
   record Spec(
-      String table, long rowsPerSecond, Long numberOfRows, Integer partitions, Long maxRowsPerBatch) {
+      String table,
+      long rowsPerSecond,
+      Long numberOfRows,
+      Integer partitions,
+      Long maxRowsPerBatch,
+      String channel)
+      implements Serializable {
     Spec {
       partitions = partitions == null ? 2 : partitions;
       if (rowsPerSecond <= 0 || partitions <= 0) {

@@ -1,6 +1,8 @@
 package io.tidemill.datagen;
 
 import io.tidemill.Lifecycle;
+import io.tidemill.time.Mark;
+import io.tidemill.time.TaskClock;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -34,12 +36,27 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     }
   }
 
-  private record Range(long start, long end) implements InputPartition {}
+  private record Range(int part, long start, long end, boolean ends) implements InputPartition {}
 
-  private record Factory() implements PartitionReaderFactory {
+  private record Factory(DatagenProvider.Spec spec) implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return new Reader((Range) partition);
+      Range range = (Range) partition;
+      if (spec.channel() != null) {
+        tellTime(range);
+      }
+      return new Reader(range);
+    }
+
+    private void tellTime(Range range) {
+      TaskClock clock = TaskClock.current();
+      clock.reads(spec.channel() + "/" + range.part(), range.ends(), null);
+      if (range.ends()) {
+        // Also for those that have had nothing to give in the last batch.
+        for (int part = 0; part < spec.partitions(); part++) {
+          clock.tell(new Mark(spec.channel() + "/" + part, Mark.END, false));
+        }
+      }
     }
   }
 
@@ -138,14 +155,15 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
     int parts = (int) Math.min(spec.partitions(), rows);
     InputPartition[] ranges = new InputPartition[parts];
     for (int i = 0; i < parts; i++) {
-      ranges[i] = new Range(from + rows * i / parts, from + rows * (i + 1) / parts);
+      boolean ends = ((Count) end).rows == this.end;
+      ranges[i] = new Range(i, from + rows * i / parts, from + rows * (i + 1) / parts, ends);
     }
     return ranges;
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new Factory();
+    return new Factory(spec);
   }
 
   @Override

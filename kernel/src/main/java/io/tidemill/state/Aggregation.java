@@ -188,10 +188,11 @@ final class Aggregation {
     }
   }
 
-  /** Counts the sums that did not fit since {@link #merge}. */
+  /** Counts the sums that did not fit since {@link #merge}, or since the last call. */
   void countOverflows() {
     if (accumulators.overflows.count > 0) {
       counts.add(Counts.OVERFLOW, accumulators.overflows.count);
+      accumulators.overflows.count = 0;
     }
   }
 

@@ -57,6 +57,8 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private static final int REST = -3;
 
   private final boolean sliced;
+  /** Whether deltas have numbers. */
+  private final boolean numbered;
   // Where rows are in slices: the end of each group's, and how many rows it has.
   private long[] slices;
   private long[] rowCounts;
@@ -66,9 +68,27 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private int drained;
   private boolean combining = true;
 
+  /** The deltas of single rows, as they come, each with its time in the place of a slice. */
+  static Combiner oneByOne(
+      AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task) {
+    Combiner each = new Combiner(spec, arguments, rows, task, true, true);
+    each.combining = false;
+    return each;
+  }
+
   /** {@code sliced}: the header of a row is a {@link Slice}'s, and a group is a key in a slice. */
   Combiner(
       AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task, boolean sliced) {
+    this(spec, arguments, rows, task, sliced, false);
+  }
+
+  private Combiner(
+      AggregateSpec spec,
+      StructType arguments,
+      Iterator<Tuple2<byte[], byte[]>> rows,
+      int task,
+      boolean sliced,
+      boolean numbered) {
     this.spec = spec;
     this.rows = rows;
     this.accumulators = new Accumulators(spec, arguments, 0);
@@ -76,6 +96,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     this.arguments = new UnsafeRow(arguments.size());
     this.task = task;
     this.sliced = sliced;
+    this.numbered = numbered || accumulators.isOrdered();
     this.capacity = 2 * Integer.highestOneBit(LAST_SIZES.getOrDefault(spec, 1) | 127);
     this.keys = new ByteWriter(40 * capacity);
     this.ends = new int[capacity];
@@ -267,7 +288,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
       write(group, delta);
     }
     byte[] bytes = delta.toBytes();
-    if (!accumulators.isOrdered()) {
+    if (!numbered) {
       return bytes;
     }
     long kind = part > NEW ? Header.UPDATE_BEFORE : part == REMOVALS ? Header.DELETE : Header.INSERT;

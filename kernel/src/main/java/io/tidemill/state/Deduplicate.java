@@ -34,7 +34,7 @@ final class Deduplicate extends KeyedProcessor {
       implements Serializable {}
 
   /** Packed rows by time, then by number; NULL is before all times. */
-  private static final class ByTime implements Comparator<byte[]> {
+  static final class ByTime implements Comparator<byte[]> {
     private final int time;
     private final UnsafeRow row;
 

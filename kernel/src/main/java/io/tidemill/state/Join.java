@@ -61,14 +61,22 @@ final class Join extends KeyedProcessor {
       return kind.equals("SEMI") || kind.equals("ANTI");
     }
 
-    /** Whether rows of the left side without a match are given. */
     boolean keepsLeft() {
-      return kind.equals("LEFT") || kind.equals("FULL") || kind.equals("ANTI");
+      return Join.keepsLeft(kind);
     }
 
     boolean keepsRight() {
-      return kind.equals("RIGHT") || kind.equals("FULL");
+      return Join.keepsRight(kind);
     }
+  }
+
+  /** Whether a join gives rows of its left side without a match. */
+  static boolean keepsLeft(String kind) {
+    return kind.equals("LEFT") || kind.equals("FULL") || kind.equals("ANTI");
+  }
+
+  static boolean keepsRight(String kind) {
+    return kind.equals("RIGHT") || kind.equals("FULL");
   }
 
   private static final String SIDE = "_side";
@@ -102,7 +110,7 @@ final class Join extends KeyedProcessor {
   static Dataset<Row> plan(Dataset<Row> left, Dataset<Row> right, JoinSpec spec, Counts counts) {
     StructType leftColumns = Packing.columns(left.schema(), spec.left().columns(), spec.name());
     StructType rightColumns = Packing.columns(right.schema(), spec.right().columns(), spec.name());
-    checkKeys(left.schema(), right.schema(), spec);
+    checkKeys(left.schema(), right.schema(), spec.left(), spec.right(), spec.name());
     Expression condition = spec.condition() == null ? null : bound(left, leftColumns, rightColumns, spec.condition());
     KeyedProcessor operator =
         new Join(spec, leftColumns, rightColumns, condition, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
@@ -118,13 +126,13 @@ final class Join extends KeyedProcessor {
     return Packing.unpack(result, leftColumns, leftMayMiss, rightColumns, rightMayMiss);
   }
 
-  private static void checkKeys(StructType left, StructType right, JoinSpec spec) {
-    for (int i = 0; i < spec.left().keys().size(); i++) {
-      StructField a = left.apply(spec.left().keys().get(i));
-      StructField b = right.apply(spec.right().keys().get(i));
+  static void checkKeys(StructType left, StructType right, SideSpec leftSide, SideSpec rightSide, String name) {
+    for (int i = 0; i < leftSide.keys().size(); i++) {
+      StructField a = left.apply(leftSide.keys().get(i));
+      StructField b = right.apply(rightSide.keys().get(i));
       if (!a.dataType().catalogString().equals(b.dataType().catalogString())) {
         throw new IllegalArgumentException(
-            spec.name() + ": keys of different types: " + a.dataType().sql() + " and " + b.dataType().sql());
+            name + ": keys of different types: " + a.dataType().sql() + " and " + b.dataType().sql());
       }
     }
   }
@@ -139,13 +147,7 @@ final class Join extends KeyedProcessor {
       long bit,
       Counts counts) {
     StructType keys = Packing.columns(input.schema(), side.keys(), spec.name());
-    Column never = null;
-    for (int i = 0; i < keys.size(); i++) {
-      if (keys.apply(i).nullable() && !spec.nullSafe().get(i)) {
-        Column isNull = input.col(side.keys().get(i)).isNull();
-        never = never == null ? isNull : never.or(isNull);
-      }
-    }
+    Column never = neverMatches(input, keys, spec.nullSafe());
     Dataset<Row> rows = input;
     if (never != null && !kept) {
       rows = input.where(functions.not(never).or(counts.leavesOut(Packing.kind(input))));
@@ -162,8 +164,20 @@ final class Join extends KeyedProcessor {
     return side.unique() == null ? pairs : Packing.number(pairs);
   }
 
+  /** Whether a row's key holds a NULL where NULL is equal to nothing; null where none may. */
+  static Column neverMatches(Dataset<Row> input, StructType keys, List<Boolean> nullSafe) {
+    Column never = null;
+    for (int i = 0; i < keys.size(); i++) {
+      if (keys.apply(i).nullable() && !nullSafe.get(i)) {
+        Column isNull = input.col(keys.apply(i).name()).isNull();
+        never = never == null ? isNull : never.or(isNull);
+      }
+    }
+    return never;
+  }
+
   /** A condition as Spark understands it, over the columns of the left side, then those of the right. */
-  private static Expression bound(Dataset<Row> input, StructType left, StructType right, String sql) {
+  static Expression bound(Dataset<Row> input, StructType left, StructType right, String sql) {
     StructType both = new StructType();
     for (StructType side : List.of(left, right)) {
       for (StructField field : side.fields()) {

@@ -34,7 +34,7 @@ public final class Operators {
    *
    * <pre>
    * {…, "window": {"time": "c1", "attached": false, "size": 60000, "step": 60000, "offset": 0,
-   *                "cumulative": false, "rowtime": true, "zone": "Asia/Shanghai" | null},
+   *                "cumulative": false, "gap": 0, "rowtime": true, "zone": "Asia/Shanghai" | null},
    *  "clock": {"channel": "o1", "tasks": 2}}
    * </pre>
    *
@@ -43,6 +43,71 @@ public final class Operators {
    */
   public static Dataset<Row> windowAggregate(Dataset<Row> input, String specJson, Counts counts) {
     return WindowAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class), counts);
+  }
+
+  /**
+   * {@code GROUP BY} with sessions, told as windows are; "gap" is their gap. Out: what windows give.
+   */
+  public static Dataset<Row> sessionAggregate(Dataset<Row> input, String specJson, Counts counts) {
+    return SessionAggregate.plan(input, Spec.parse(specJson, AggregateSpec.class), counts);
+  }
+
+  /**
+   * The rows of sessions, once these close.
+   *
+   * <pre>
+   * {"name": "WindowTableFunction of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "window": {…}, "clock": {…}}
+   * </pre>
+   *
+   * Out: {@code _start}, {@code _end} and {@code _time} of the session, the columns, {@code _kind}.
+   */
+  public static Dataset<Row> sessions(Dataset<Row> input, String specJson, Counts counts) {
+    return SessionRows.plan(input, Spec.parse(specJson, SessionRows.SessionSpec.class), counts);
+  }
+
+  /**
+   * Top-N of windows that rows know; the window's "time" is the column of its end, one of the partition.
+   *
+   * <pre>
+   * {"name": "WindowRank of sales", "partition": ["c0", "c2", "c3"], "columns": ["c0", "c1", "c2", "c3"],
+   *  "order": [{"column": "c1", "descending": true, "nullsLast": true}], "start": 1, "end": 3, "number": true,
+   *  "window": {…}, "clock": {…}}
+   * </pre>
+   *
+   * Out: the columns, {@code _number} if it is asked for, {@code _kind}.
+   */
+  public static Dataset<Row> windowRank(Dataset<Row> input, String specJson, Counts counts) {
+    return WindowRank.plan(input, Spec.parse(specJson, WindowRank.WindowRankSpec.class), counts);
+  }
+
+  /**
+   * The first or the last row of each key of such windows, by a rowtime.
+   *
+   * <pre>
+   * {"name": "WindowDeduplicate of clicks", "keys": ["c0", "c2", "c3"], "columns": ["c0", "c1", "c2", "c3"],
+   *  "time": "c1", "last": true, "window": {…}, "clock": {…}}
+   * </pre>
+   *
+   * Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> windowDeduplicate(Dataset<Row> input, String specJson, Counts counts) {
+    return WindowDeduplicate.plan(
+        input, Spec.parse(specJson, WindowDeduplicate.WindowDeduplicateSpec.class), counts);
+  }
+
+  /**
+   * A join of the rows of such windows.
+   *
+   * <pre>
+   * {"name": "WindowJoin of a and b", "kind": "INNER|LEFT|RIGHT|FULL|SEMI|ANTI",
+   *  "left": {"columns": ["c0", "c1", "c2"], "keys": ["c1", "c2"]}, "right": {…}, "nullSafe": [false, false],
+   *  "condition": "c0 > c3" | null, "window": {…}, "clock": {…}}
+   * </pre>
+   *
+   * The window's "time" is a column of the left side. Out: what a regular join gives.
+   */
+  public static Dataset<Row> windowJoin(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
+    return WindowJoin.plan(left, right, Spec.parse(specJson, WindowJoin.WindowJoinSpec.class), counts);
   }
 
   /**

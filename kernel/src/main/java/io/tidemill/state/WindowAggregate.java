@@ -14,9 +14,6 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.functions;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 
@@ -28,17 +25,13 @@ import scala.Tuple2;
  * within a batch leaves no trace in state, where it has slices for itself. Closing a window reads its slices and nothing
  * else.
  */
-final class WindowAggregate extends KeyedProcessor {
+final class WindowAggregate extends WindowProcessor {
   /** What comes before a delta: the end of its slice, and how many rows it stands for. */
-  private static final int SLICE = 2 * Long.BYTES;
-  /** Columns that tell the window: its start, its end, its time. */
-  private static final int WINDOW = 3;
+  static final int SLICE = 2 * Long.BYTES;
 
   private final AggregateSpec spec;
-  private final WindowSpec window;
   private final StructType arguments;
   private final boolean paged;
-  private final Counts counts;
 
   private transient Aggregation aggregation;
   private transient Aggregation slice;
@@ -47,15 +40,12 @@ final class WindowAggregate extends KeyedProcessor {
   private transient Timeline pageLine;
   private transient long pageTime;
   private transient byte[] pageKey;
-  private transient boolean untouched;
 
   private WindowAggregate(AggregateSpec spec, StructType arguments, Accumulators accumulators, Counts counts) {
-    super(spec.name(), false, accumulators.isOrdered());
+    super(spec.name(), accumulators.isOrdered(), spec.window(), counts);
     this.spec = spec;
-    this.window = spec.window();
     this.arguments = arguments;
     this.paged = !accumulators.paged.isEmpty();
-    this.counts = counts;
     if (paged && !window.isTumbling()) {
       throw new IllegalArgumentException(spec.name() + ": slices whose state has pages cannot be shared");
     }
@@ -73,7 +63,7 @@ final class WindowAggregate extends KeyedProcessor {
         Packing.pack(timed, keys, arguments, header).mapPartitions(combine(spec, arguments), Packing.PAIRS);
     KeyedProcessor operator =
         new WindowAggregate(spec, arguments, accumulators, counts).timed(spec.clock());
-    return Packing.unpack(operator.over(deltas), keys, results(spec));
+    return Packing.unpack(operator.over(deltas), keys, bounds(spec.window(), Aggregation.results(spec)));
   }
 
   private static MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> combine(
@@ -81,37 +71,14 @@ final class WindowAggregate extends KeyedProcessor {
     return rows -> new Combiner(spec, arguments, rows, TaskContext.getPartitionId(), true);
   }
 
-  private static StructType results(AggregateSpec spec) {
-    DataType rowtime = spec.window().zone() == null ? DataTypes.TimestampNTZType : DataTypes.TimestampType;
-    List<StructField> fields = new ArrayList<>();
-    fields.add(DataTypes.createStructField("_start", DataTypes.TimestampNTZType, false));
-    fields.add(DataTypes.createStructField("_end", DataTypes.TimestampNTZType, false));
-    fields.add(DataTypes.createStructField("_time", rowtime, false));
-    fields.addAll(Aggregation.results(spec));
-    return DataTypes.createStructType(fields);
-  }
-
   @Override
-  boolean isPaged() {
-    return false;
-  }
-
-  @Override
-  boolean hasTimeline() {
-    return true;
-  }
-
-  @Override
-  void open(Pages none) {
+  void open(boolean isAtWork) {
     Pages pages = pages();
-    aggregation = new Aggregation(spec, arguments, counts, pages, WINDOW);
-    slice = new Aggregation(spec, arguments, counts, pages, WINDOW);
+    aggregation = new Aggregation(spec, arguments, counts, pages, BOUNDS);
+    slice = new Aggregation(spec, arguments, counts, pages, BOUNDS);
     in = new ByteReader();
     out = new ByteWriter(256);
-    if (timeline() != null) {
-      untouched = timeline().isEmpty();
-      pageLine = paged ? newTimeline("slice_pages") : null;
-    }
+    pageLine = paged && isAtWork ? newTimeline("slice_pages") : null;
   }
 
   /** The pages of the slice and key at hand. */
@@ -146,18 +113,6 @@ final class WindowAggregate extends KeyedProcessor {
     };
   }
 
-  private boolean isClosed(long end, long at) {
-    return at == Mark.END || window.trigger(end) <= at;
-  }
-
-  private long before() {
-    return window.rowtime() ? moment().before() : Mark.NONE;
-  }
-
-  private long now() {
-    return window.rowtime() ? moment().now() : Math.max(clock(), moment().now() == Mark.END ? Mark.END : Mark.NONE);
-  }
-
   @Override
   boolean process(byte[] key, ByteReader none, Iterator<byte[]> deltas, ByteWriter after, Changes changes) {
     byte[] first = deltas.next();
@@ -190,7 +145,7 @@ final class WindowAggregate extends KeyedProcessor {
     long at = window.cumulative() && isClosed(end, before()) ? window.firstSlice(end) : end;
     pageTime = at;
     pageKey = key;
-    byte[] known = untouched ? null : timeline().get(at, key);
+    byte[] known = known(timeline(), at, key);
     read(aggregation, known);
     boolean there = aggregation.merge(deltas.iterator(), SLICE, known == null);
     boolean closes = there && window.isTumbling() && isClosed(at, now());
@@ -212,18 +167,14 @@ final class WindowAggregate extends KeyedProcessor {
       into.clear();
     } else {
       in.over(known);
-      int version = in.readByte();
-      if (version != 1) {
-        throw new IllegalStateException(
-            spec.name() + ": state version " + version + " was written by another release of Tidemill");
-      }
+      checkVersion(in);
       into.read(in);
     }
   }
 
   private void write(Aggregation from, long at, byte[] key) {
     out.reset();
-    out.writeByte(1);
+    out.writeByte(VERSION);
     from.write(out);
     timeline().put(at, key, out.toBytes());
   }
@@ -237,55 +188,23 @@ final class WindowAggregate extends KeyedProcessor {
 
   @Override
   Iterator<Tuple2<byte[], byte[]>> advance() {
-    if (now() == Mark.NONE) {
-      return Collections.emptyIterator();
+    if (window.isTumbling()) {
+      return due(entry -> Collections.singleton(close(entry)).iterator());
     }
-    return window.isTumbling() ? new Tumbling() : new Overlapping();
+    return now() == Mark.NONE ? Collections.emptyIterator() : new Overlapping();
   }
 
-  /** {@code end}: of the next window that is to close. */
-  private void waitFor(long end) {
-    if (!window.rowtime()) {
-      counts.wakeAt(window.trigger(end));
+  /** A window that has one slice. */
+  private Tuple2<byte[], byte[]> close(Timeline.Entry entry) {
+    pageTime = entry.time();
+    pageKey = entry.key();
+    read(aggregation, entry.value());
+    Tuple2<byte[], byte[]> closed = new Tuple2<>(entry.key(), result(entry.time()));
+    if (paged) {
+      aggregation.drop();
     }
-  }
-
-  /** Windows that have one slice each: what is due is at the front of the timeline. */
-  private final class Tumbling implements Iterator<Tuple2<byte[], byte[]>> {
-    private final Timeline.Entries entries = timeline().entries(window.openFrom(before()), Mark.END);
-    private Timeline.Entry next;
-
-    Tumbling() {
-      move();
-    }
-
-    private void move() {
-      next = entries.hasNext() ? entries.next() : null;
-      if (next != null && !isClosed(next.time(), now())) {
-        waitFor(next.time());
-        next = null;
-        entries.close();
-      }
-    }
-
-    @Override
-    public boolean hasNext() {
-      return next != null;
-    }
-
-    @Override
-    public Tuple2<byte[], byte[]> next() {
-      pageTime = next.time();
-      pageKey = next.key();
-      read(aggregation, next.value());
-      Tuple2<byte[], byte[]> closed = new Tuple2<>(next.key(), result(next.time()));
-      if (paged) {
-        aggregation.drop();
-      }
-      timeline().remove(next.time(), next.key());
-      move();
-      return closed;
-    }
+    timeline().remove(entry.time(), entry.key());
+    return closed;
   }
 
   /** One window after the other; each is the slices that it consists of, side by side, key by key. */

@@ -21,7 +21,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
 /**
- * Windows of equal size, laid over the time of the wall clock: milliseconds as if it were UTC.
+ * Windows over the time of the wall clock, in milliseconds as if it were UTC: of equal size, or sessions.
  *
  * @param time the column of the rows' time, or, where they know their window, of its end
  * @param attached whether they do
@@ -29,6 +29,7 @@ import scala.Option;
  * @param step from the begin of a window to that of the next, or by how much it grows
  * @param offset where the first one begins
  * @param cumulative whether windows grow
+ * @param gap how long nothing comes before a session ends; 0 where windows are of equal size
  * @param rowtime whether the watermark closes them, and not the clock of the machine
  * @param zone where the wall clock hangs; null where rows tell its time
  */
@@ -39,6 +40,7 @@ public record WindowSpec(
     long step,
     long offset,
     boolean cumulative,
+    long gap,
     boolean rowtime,
     String zone)
     implements Serializable {
@@ -49,21 +51,34 @@ public record WindowSpec(
     return attached || size == step;
   }
 
-  /** The end of the slice that each row is in, in milliseconds. */
+  /** The end of the slice that each row is in, in milliseconds; the row's own time where windows are sessions. */
   Column slice(Dataset<Row> input) {
-    return ExpressionUtils.column(end(input));
+    if (attached) {
+      return ExpressionUtils.column(invoke("milliseconds", at(input)));
+    }
+    return gap > 0 ? ExpressionUtils.column(invoke("milliseconds", wall(input))) : boundary(input, offset);
   }
 
-  private Expression end(Dataset<Row> input) {
-    Expression at = ExpressionUtils.expression(input.col(time));
-    if (attached) {
-      return invoke("milliseconds", at);
-    }
-    if (zone == null) {
-      return invoke("end", at, literal(step), literal(offset));
-    }
-    Expression place = new Literal(UTF8String.fromString(zone), DataTypes.StringType);
-    return invoke("end", invoke("wall", at, place), literal(step), literal(offset));
+  /** The first boundary after a row's time, of those that are a step apart. */
+  private Column boundary(Dataset<Row> input, long from) {
+    return ExpressionUtils.column(invoke("end", wall(input), literal(step), literal(from)));
+  }
+
+  private Expression at(Dataset<Row> input) {
+    return ExpressionUtils.expression(input.col(time));
+  }
+
+  private Expression wall(Dataset<Row> input) {
+    return zone == null ? at(input) : invoke("wall", at(input), new Literal(place(), DataTypes.StringType));
+  }
+
+  private UTF8String place() {
+    return UTF8String.fromString(zone);
+  }
+
+  /** What the wall clock shows at a time in microseconds, in milliseconds. */
+  long wallTime(long micros) {
+    return Slice.milliseconds(zone == null ? micros : Slice.wall(micros, place()));
   }
 
   /**
@@ -73,14 +88,17 @@ public record WindowSpec(
    */
   Dataset<Row> assign(Dataset<Row> all, Column noTime) {
     Dataset<Row> input = all.where(all.col(time).isNotNull().or(noTime));
-    Column first = slice(input);
     Dataset<Row> rows;
     if (isTumbling()) {
-      rows = input.withColumn("_end", first);
+      rows = input.withColumn("_end", slice(input));
     } else {
-      Expression end = ExpressionUtils.expression(first);
-      Column last = ExpressionUtils.column(invoke("last", end, geometry()));
-      rows = input.withColumn("_end", functions.explode(functions.sequence(first, last, functions.lit(step))));
+      // A window may end elsewhere than where one begins, and windows may have time between them.
+      Column first = boundary(input, offset + size);
+      Column last = ExpressionUtils.column(invoke("last", ExpressionUtils.expression(slice(input)), geometry()));
+      rows =
+          input
+              .where(first.leq(last))
+              .withColumn("_end", functions.explode(functions.sequence(first, last, functions.lit(step))));
     }
     Expression end = ExpressionUtils.expression(rows.col("_end"));
     DataType rowtime = zone == null ? DataTypes.TimestampNTZType : DataTypes.TimestampType;

@@ -64,7 +64,7 @@ public final class TaskClock {
    *
    * @param channel its own
    * @param last whether there is nothing after what it reads
-   * @param told who is told how far it has come
+   * @param told who is told how far it has come; null for nobody
    */
   public synchronized void reads(String channel, boolean last, Times told) {
     read = channel;
@@ -81,7 +81,9 @@ public final class TaskClock {
     List<Mark> all = new ArrayList<>(marks);
     if (read != null) {
       long watermark = milliseconds(seen);
-      times.add(new Times.Reading(read, milliseconds(latest), watermark));
+      if (times != null) {
+        times.add(new Times.Reading(read, milliseconds(latest), watermark));
+      }
       all.add(new Mark(read, ends ? Mark.END : watermark, false));
     }
     return all;
