@@ -20,12 +20,6 @@ PROGRAMS = [p for p in sorted(EXAMPLES.glob("*.py")) if "Session" in p.read_text
 """The other files of Python's hold functions of scripts."""
 CASES = sorted((EXAMPLES.parent / "bench" / "cases").glob("*.sql"))
 VARIABLES = {"BOOTSTRAP": "localhost:9092"}
-NOT_RUNNABLE = {
-    "joins.sql",
-    "temporal_join.sql",
-}
-"""Examples that are right and cannot be run yet; nothing else is said of them. One that has topics is run as soon as
-it is not named here."""
 TOPICS = EXAMPLES / "topics"
 """For a script, what is in its topics before it runs, and under `expected` what it makes of that."""
 DIALECTS = {"blink.sql": "blink", "dli.sql": "dli"}
@@ -37,7 +31,7 @@ def test_there_are_examples() -> None:
     assert names >= {"first.sql", "filter.sql", "flink110.sql"}
     # One for every manual.
     assert names >= {"behaviour.sql", "pageviews.sql", "oceanus.sql", "blink.sql", "dli.sql"}
-    assert names >= {*NOT_RUNNABLE, *DIALECTS}
+    assert names >= {*DIALECTS}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.name)
@@ -54,8 +48,7 @@ def test_script_passes_check_with_nothing_to_remark(path: Path) -> None:
         jobs = [answer for answer in answers if isinstance(answer, Job)]
         assert jobs
         missing = [what for job in jobs for what in job.not_runnable]
-    assert bool(missing) == (path.name in NOT_RUNNABLE), missing
-    assert {what.code for what in missing} <= {"PLAN-020"}
+    assert not missing
     assert not environment.warnings and not environment.meaningless
 
 

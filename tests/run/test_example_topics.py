@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from world import World
 
-from test_examples import EXAMPLES, NOT_RUNNABLE, TOPICS
+from test_examples import EXAMPLES, TOPICS
 from tidemill import Session
 from tidemill.broker import topics
 from tidemill.broker.records import Record, parse_line
@@ -21,7 +21,7 @@ from tidemill.tables.kafka import TopicTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-RUNNABLE = [p for p in sorted(TOPICS.iterdir()) if f"{p.name}.sql" not in NOT_RUNNABLE]
+WITH_TOPICS = sorted(TOPICS.iterdir())
 PATIENCE_SECONDS = 60
 
 
@@ -39,7 +39,7 @@ def content(records: list[Record]) -> Any:
     return {json.dumps(json.loads(key or b"")): v for key, v in last.items() if v is not None}
 
 
-@pytest.mark.parametrize("folder", RUNNABLE, ids=lambda p: p.name)
+@pytest.mark.parametrize("folder", WITH_TOPICS, ids=lambda p: p.name)
 def test_an_example_makes_of_its_records_what_is_expected(folder: Path, world: World) -> None:
     broker = world.broker.bootstrap
     given = {path.stem: read(path) for path in folder.glob("*.jsonl")}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tidemill import types as t
 from tidemill.errors import ScriptError, display_width, script_error
 from tidemill.functions import PythonFunction
-from tidemill.plan.functions import AGGREGATES, FUNCTIONS
+from tidemill.plan.functions import AGGREGATES, FUNCTIONS, OVER_ONLY
 from tidemill.sql import ast
 from tidemill.sql.printer import create_table_text, create_view_text, print_full_expression
 from tidemill.tables import redacted
@@ -22,7 +22,11 @@ from tidemill.tables.namespaces import Namespaces
 MODULES = ("core",)
 """Flink's modules; there is the one with the built-in functions."""
 BUILT_IN = tuple(
-    sorted(n.lower() for n in (*FUNCTIONS, *AGGREGATES) if re.fullmatch(r"[A-Z_][A-Z0-9_]*", n))
+    sorted(
+        n.lower()
+        for n in (*FUNCTIONS, *AGGREGATES, *OVER_ONLY)
+        if re.fullmatch(r"[A-Z_][A-Z0-9_]*", n)
+    )
 )
 
 Rows = Sequence[Sequence[str | None]]

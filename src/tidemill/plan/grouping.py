@@ -169,37 +169,43 @@ _DEVIATIONS = {
 
 
 def _reduced(item: Placed, may_be_empty: bool) -> Expr:
-    """The same expression, in which sums and counts stand for variances and deviations, as in Flink: the arithmetic is
-    that of the argument's type, so that whole numbers have whole deviations."""
-    span = item.place.span
+    """The same expression, in which sums and counts stand for variances and deviations."""
 
     def change(call: Expr) -> Expr | None:
         if not isinstance(call, AggregateCall) or call.function not in _DEVIATIONS:
             return None
-        of_all, root = _DEVIATIONS[call.function]
-        [argument] = call.arguments
-        operand = cast(argument, call.type, span)
-        squares = _sum_like(call, arithmetic("*", operand, operand, span))
-        total = cast(_sum_like(call, argument), call.type, span)
-        count = replace(call, type=t.BIGINT.not_null, function="COUNT")
-        mean = arithmetic("/", arithmetic("*", total, total, span), count, span)
-        one = Literal(t.INT.not_null, 1)
-        divisor: Expr = count
-        if not of_all:
-            alone = Call(t.BOOLEAN.not_null, "=", (count, cast(one, t.BIGINT, span)))
-            rest = arithmetic("-", count, one, span)
-            divisor = Call(t.BIGINT, "CASE", (alone, Literal(t.BIGINT, None), rest))
-        found = arithmetic("/", arithmetic("-", squares, mean, span), divisor, span)
-        if root:
-            half = cast(Literal(t.DecimalType(False, 2, 1), Decimal("0.5")), t.DOUBLE, span)
-            power = (cast(found, t.DOUBLE, span), half)
-            found = Call(t.DOUBLE.with_nullable(found.type.nullable), "POWER", power)
-        nullable = call.type.nullable or may_be_empty
-        if found.type.same(call.type) and found.type.nullable == nullable:
-            return found
-        return Call(call.type.with_nullable(nullable), "CAST", (found,))
+        return _deviation(call, may_be_empty, item.place.span)
 
     return rewrite(item.expr, change)
+
+
+def _deviation(call: AggregateCall, may_be_empty: bool, span: Span) -> Expr:
+    """As Flink has it: the arithmetic is that of the argument's type, so that whole numbers have whole deviations."""
+    of_all, root = _DEVIATIONS[call.function]
+    [argument] = call.arguments
+    operand = cast(argument, call.type, span)
+    squares = _sum_like(call, arithmetic("*", operand, operand, span))
+    total = cast(_sum_like(call, argument), call.type, span)
+    count = replace(call, type=t.BIGINT.not_null, function="COUNT")
+    mean = arithmetic("/", arithmetic("*", total, total, span), count, span)
+    one = Literal(t.INT.not_null, 1)
+    divisor: Expr = count
+    if not of_all:
+        alone = Call(t.BOOLEAN.not_null, "=", (count, cast(one, t.BIGINT, span)))
+        rest = arithmetic("-", count, one, span)
+        divisor = Call(t.BIGINT, "CASE", (alone, Literal(t.BIGINT, None), rest))
+    found = arithmetic("/", arithmetic("-", squares, mean, span), divisor, span)
+    if root:
+        half = cast(Literal(t.DecimalType(False, 2, 1), Decimal("0.5")), t.DOUBLE, span)
+        power = (cast(found, t.DOUBLE, span), half)
+        found = Call(t.DOUBLE.with_nullable(found.type.nullable), "POWER", power)
+    return _of_type(found, call.type.with_nullable(call.type.nullable or may_be_empty))
+
+
+def _of_type(expr: Expr, type_: t.SqlType) -> Expr:
+    if expr.type.same(type_) and expr.type.nullable == type_.nullable:
+        return expr
+    return Call(type_, "CAST", (expr,))
 
 
 def _sum_like(call: AggregateCall, operand: Expr) -> AggregateCall:
@@ -252,8 +258,9 @@ def _over_columns(
 
 
 def _is_setting(call: AggregateCall, at: int) -> bool:
-    """Whether an argument is a constant that says how to aggregate, such as LISTAGG's separator."""
-    return at > 0 and isinstance(call.arguments[at], Literal)
+    """Whether an argument is a constant that says how to aggregate, such as LISTAGG's separator. What LAG gives where
+    there is no row is a value like others."""
+    return at > 0 and isinstance(call.arguments[at], Literal) and (call.function, at) != ("LAG", 2)
 
 
 def _lift(item: Placed, above: Callable[[Expr], Expr | None]) -> Expr:
@@ -442,8 +449,31 @@ def _mark(
 # --- OVER ----------------------------------------------------------------------------------------
 
 
+def _reduced_over(over: Expr) -> Expr | None:
+    """Sums and counts of the same window, where Flink computes with them: of an average too, whose sum has the type of
+    its argument here."""
+    if not isinstance(over, OverCall) or over.span is None:
+        return None
+    if over.function in _DEVIATIONS:
+        made = _deviation(over.call, False, over.span)
+    elif over.function == "AVG":
+        total = cast(_sum_like(over.call, over.arguments[0]), over.type, over.span)
+        count = replace(over.call, type=t.BIGINT.not_null, function="COUNT")
+        made = _of_type(arithmetic("/", total, count, over.span), over.type)
+    else:
+        return None
+
+    def back(call: Expr) -> Expr | None:
+        if not isinstance(call, AggregateCall):
+            return None
+        return replace(over, type=call.type, function=call.function, arguments=call.arguments)
+
+    return rewrite(made, back)
+
+
 def place_overs(node: Node, exprs: Sequence[Expr]) -> tuple[Node, list[Expr]]:
     """Nodes for the OVER aggregates in expressions; one for all that share a window."""
+    exprs = [rewrite(e, _reduced_over) for e in exprs]
     found = list(dict.fromkeys(e for x in exprs for e in walk(x) if isinstance(e, OverCall)))
     if not found:
         return node, list(exprs)

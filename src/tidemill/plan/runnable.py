@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from tidemill import types as t
 from tidemill.errors import Diagnostic, Span
 from tidemill.plan import nodes
-from tidemill.plan.expressions import AggregateCall, Call, describe, walk
-from tidemill.plan.functions import AGGREGATES
+from tidemill.plan.expressions import AggregateCall, Call, Literal, describe, walk
+from tidemill.plan.functions import AGGREGATES, OVER_ONLY
 from tidemill.plan.nodes import Node
 from tidemill.plan.rules import can_stand_in_join
 from tidemill.plan.scope import NOT_YET_HINT
@@ -19,7 +19,6 @@ from tidemill.tables import why_not_runnable
 
 # Nodes that have no operator: the node, and how a user calls it. The first that fits is meant.
 _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
-    (nodes.Over, lambda n: "OVER aggregate"),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
@@ -27,10 +26,6 @@ _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
 
 # Types that Flink compares element by element.
 _WITHOUT_ORDER = (t.ArrayType, t.MultisetType, t.MapType, t.RowType)
-
-
-def _is_rowtime(node: nodes.Deduplicate, column: int) -> bool:
-    return t.time_attribute(node.input.columns[column].type) is t.TimeAttribute.ROWTIME
 
 
 def not_runnable(roots: Iterable[Node], span: Span) -> tuple[Diagnostic, ...]:
@@ -50,8 +45,11 @@ def _of_aggregate(call: AggregateCall, node: Node) -> Iterator[str]:
     """A function of the user's is computed from the rows of its group, which ARRAY_AGG keeps."""
     if call.implementation is not None and type(node) is not nodes.Aggregate:
         yield f"the Python aggregate function {call.function} in a window"
-    if call.implementation is None and call.function not in (*AGGREGATES, "SINGLE_VALUE"):
+    known = OVER_ONLY if isinstance(node, nodes.Over) else ("SINGLE_VALUE",)
+    if call.implementation is None and call.function not in (*AGGREGATES, *known):
         yield f"aggregate function {call.function}"
+    if call.function == "LAG" and not all(isinstance(a, Literal) for a in call.arguments[1:2]):
+        yield "LAG by a number of rows that is not written out"
     if call.order_by:
         yield f"ORDER BY within {call.function}"
     if call.distinct and call.function in ("PERCENTILE", "JSON_OBJECTAGG"):
@@ -67,10 +65,8 @@ def _reasons(node: Node) -> Iterator[str]:
         why = why_not_runnable(node.table)
         if why:
             yield f"{why} of table '{node.table.name}'"
-    if type(node) is nodes.Deduplicate and not node.last and _is_rowtime(node, node.time):
-        yield "the first row by a rowtime"
-    if isinstance(node, nodes.Sort) and node.name == "TemporalSort":
-        yield "ORDER BY of a rowtime without LIMIT"
+    if isinstance(node, nodes.Over) and not node.is_on_time:
+        yield "OVER in an order that is not of a time attribute"
     if isinstance(node, nodes.Rank | nodes.Sort):
         unordered = (k.expression.type for k in node.order)
         yield from (f"ORDER BY of {x}" for x in unordered if isinstance(x, _WITHOUT_ORDER))

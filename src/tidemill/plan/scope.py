@@ -645,6 +645,8 @@ class Scope:
                 node.arguments[1].span,
                 "write it out: LISTAGG(x, '|')",
             )
+        if name == "LAG" and node.nulls == "IGNORE NULLS":
+            raise not_yet("LAG … IGNORE NULLS", node.span)
         if name == "ARRAY_AGG" and node.nulls == "IGNORE NULLS":
             return (*arguments, Literal(t.STRING.not_null, node.nulls))
         if name not in ("JSON_ARRAYAGG", "JSON_OBJECTAGG"):

@@ -36,11 +36,12 @@ from tidemill.spark.operators import (
     normalize,
     rank,
 )
+from tidemill.spark.over import first_by_time, over_aggregate, temporal_sort
 from tidemill.spark.source import Scanning, read_kafka
 from tidemill.spark.timed_joins import interval_join, lookup_join, temporal_join
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
-from tidemill.spark.watermarks import observe, source_clock
+from tidemill.spark.watermarks import observe, source_clock, waits_for_first
 from tidemill.spark.windows import (
     WINDOW_COLUMN,
     assign_windows,
@@ -238,8 +239,17 @@ class Lowering:
                     self._demand(node),
                 )
                 return self._numbered(rows)
+            case nodes.Over():
+                rows = over_aggregate(self._below(node.input), node, self._demand(node))
+                return self._numbered(rows)
+            case nodes.Deduplicate() if waits_for_first(node):
+                rows = first_by_time(self._below(node.input), node, self._demand(node))
+                return self._numbered(rows)
             case nodes.Deduplicate():
                 rows = deduplicate(self._below(node.input), node, self._demand(node), self.every)
+                return self._numbered(rows)
+            case nodes.Sort() if node.name == "TemporalSort":
+                rows = temporal_sort(self._below(node.input), node, self._demand(node))
                 return self._numbered(rows)
             case nodes.Sort():
                 below = self._below(node.input)

@@ -123,6 +123,8 @@ def aggregates_spec(calls: Iterable[AggregateCall]) -> list[dict[str, Any]]:
 def _function(call: AggregateCall) -> Mapping[str, Any]:
     if call.function == "APPROX_COUNT_DISTINCT":
         return {"function": "COUNT", "distinct": True}
+    if call.function == "ROW_NUMBER":
+        return {"function": "COUNT", "distinct": False}
     return {"function": call.function, "distinct": call.distinct}
 
 
@@ -187,19 +189,23 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
 def deduplicate(
     frame: DataFrame, node: nodes.Deduplicate, demand: Demand, every: bool = False
 ) -> DataFrame:
-    """The first or the last row of each key. `every`: each last row is told, and not just that of a batch."""
+    """The last row of each key, or the first one by processing time. `every`: each last row is told, and not just that
+    of a batch."""
+    spec = {**deduplicate_spec(node), "every": every and node.last}
+    rows = operator("deduplicate", [frame], spec, demand)
+    return rows if node.last else rows.drop(KIND_COLUMN)
+
+
+def deduplicate_spec(node: nodes.Deduplicate) -> dict[str, Any]:
     clock = t.time_attribute(node.input.columns[node.time].type)
-    spec = {
+    return {
         "name": node.describe(),
         "keys": [column_name(k) for k in node.keys],
         "columns": [column_name(i) for i in range(len(node.columns))],
         "time": column_name(node.time),
         "rowtime": clock is t.TimeAttribute.ROWTIME,
         "last": node.last,
-        "every": every and node.last,
     }
-    rows = operator("deduplicate", [frame], spec, demand)
-    return rows if node.last else rows.drop(KIND_COLUMN)
 
 
 def materialize(

@@ -32,9 +32,26 @@ _TIMELY = (
 
 def looks_at_a_clock(node: nodes.Node) -> bool:
     """Whether an operator waits for a time to come."""
-    if isinstance(node, nodes.WindowTableFunction):
-        return node.window.kind == "SESSION"
+    match node:
+        case nodes.WindowTableFunction():
+            return node.window.kind == "SESSION"
+        case nodes.Over() if node.is_on_time:
+            return _is_rowtime(node.order[0].expression.type)
+        case nodes.Sort() if node.name == "TemporalSort":
+            return _is_rowtime(node.order[0].expression.type)
+        case nodes.Deduplicate() if waits_for_first(node):
+            return True
     return isinstance(node, _TIMELY)
+
+
+def waits_for_first(node: nodes.Deduplicate) -> bool:
+    """Whether a first row is the first by a rowtime: an earlier one may come until the watermark has reached it."""
+    plain = type(node) is nodes.Deduplicate and not node.last
+    return plain and _is_rowtime(node.input.columns[node.time].type)
+
+
+def _is_rowtime(type_: t.SqlType) -> bool:
+    return t.time_attribute(type_) is t.TimeAttribute.ROWTIME
 
 
 def timed(roots: Iterable[nodes.Node]) -> frozenset[int]:

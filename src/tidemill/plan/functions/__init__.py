@@ -110,6 +110,8 @@ AGGREGATES = (
     "APPROX_COUNT_DISTINCT",
 )
 """Aggregates that run; SINGLE_VALUE, which has no name in SQL, does too."""
+OVER_ONLY = ("ROW_NUMBER", "LAG")
+"""Those that run in OVER only."""
 GATHER = "ARRAY_AGG"
 """The one that keeps the rows of a group, of which aggregate functions of the user's are computed."""
 SET_MARKS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
@@ -150,12 +152,10 @@ NOT_YET = frozenset(
         "HOP_PROCTIME",
         "HOP_ROWTIME",
         "HOP_START",
-        "LAG",
         "LEAD",
         "NTILE",
         "PERCENT_RANK",
         "RANK",
-        "ROW_NUMBER",
         "SESSION",
         "SESSION_END",
         "SESSION_PROCTIME",

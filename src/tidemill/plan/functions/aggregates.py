@@ -102,6 +102,9 @@ def aggregate_type(
     result = signature.result(first)
     if result is None:
         return None
+    if function in ("LAG", "LEAD"):
+        # Calcite: what stands for a row that is not there decides.
+        return result.with_nullable(len(arguments) < 3 or arguments[2].nullable)
     # FILTER may leave nothing of a group.
     nullable = first.nullable or filtered
     return result.with_nullable({"": nullable, "!": False, "?": True}[signature.nulls])

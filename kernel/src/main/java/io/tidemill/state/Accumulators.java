@@ -5,6 +5,7 @@ import static java.util.Map.entry;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -119,6 +120,7 @@ final class Accumulators {
           entry("FIRST_VALUE", (slots, call) -> slots.edge(call, -1)),
           entry("LAST_VALUE", (slots, call) -> slots.edge(call, 1)),
           entry("SINGLE_VALUE", Accumulators::only),
+          entry("LAG", Accumulators::lag),
           entry("LISTAGG", Accumulators::joined),
           entry("ARRAY_AGG", Accumulators::array),
           entry("COLLECT", Accumulators::multiset),
@@ -273,6 +275,19 @@ final class Accumulators {
     return retracting
         ? sequence(call, Readings.edge(form, sign, call.output()))
         : new Edge(objects++, call.argument(), call.output(), form, sign);
+  }
+
+  /** The first setting says how many rows back, the second argument what there is where no row is. */
+  private Accumulator lag(Bound call) {
+    if (retracting) {
+      throw call.refuse("a frame with a bound is not supported");
+    }
+    List<String> settings = call.call().settings();
+    int back = settings.isEmpty() ? 1 : Integer.parseInt(settings.get(0));
+    if (back < 0) {
+      throw call.refuse("the number of rows is negative");
+    }
+    return new Lag(objects++, objects++, call.argument(), call.second(), call.output(), sameType(call).orNull(), back);
   }
 
   private Accumulator only(Bound call) {
@@ -868,6 +883,63 @@ final class Accumulators {
     public int collect(Group group, SpecializedGetters row, int rowSign) {
       boolean known = sign < 0 && now(group) != null;
       return known ? 0 : super.collect(group, row, rowSign);
+    }
+
+    @Override
+    public boolean ordered() {
+      return true;
+    }
+  }
+
+  /** LAG: the last values, as many as it looks back and one, and what the last row says is there where no row is. */
+  private record Lag(int values, int instead, int argument, int other, int output, Sortable form, int back)
+      implements Accumulator {
+    @SuppressWarnings("unchecked")
+    private ArrayDeque<byte[]> values(Group group) {
+      if (group.object(values) == null) {
+        group.setObject(values, new ArrayDeque<byte[]>());
+      }
+      return (ArrayDeque<byte[]>) group.object(values);
+    }
+
+    @Override
+    public void add(Group group, SpecializedGetters row, int sign) {
+      ArrayDeque<byte[]> kept = values(group);
+      kept.add(form.get(row, argument));
+      if (kept.size() > back + 1) {
+        kept.remove();
+      }
+      group.setObject(instead, other < 0 ? null : form.get(row, other));
+    }
+
+    @Override
+    public void merge(Group group, ByteReader delta) {
+      throw new UnsupportedOperationException("LAG takes row by row");
+    }
+
+    @Override
+    public void write(Group group, ByteWriter out) {
+      out.writeVarint(values(group).size());
+      values(group).forEach(value -> out.writeBytes(value, 0, value.length));
+    }
+
+    @Override
+    public void read(Group group, ByteReader in) {
+      group.setObject(values, null);
+      group.setObject(instead, null);
+      for (int size = in.readLength(); size > 0; size--) {
+        values(group).add(in.readBytes());
+      }
+    }
+
+    @Override
+    public void result(Group group, UnsafeRowWriter out) {
+      byte[] value = (byte[]) (values(group).size() > back ? values(group).getFirst() : group.object(instead));
+      if (value == null) {
+        out.setNullAt(output);
+      } else {
+        form.set(out, output, value);
+      }
     }
 
     @Override

@@ -5,6 +5,7 @@ import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
@@ -139,6 +140,27 @@ final class Aggregation {
   void merge(ByteReader from) {
     for (Accumulator accumulator : accumulators.all) {
       accumulator.merge(group, from);
+    }
+  }
+
+  /** Begins to take rows one by one. */
+  void begin() {
+    accumulators.overflows.count = 0;
+  }
+
+  /** Takes one row in (1) or out (-1). */
+  void add(SpecializedGetters row, int sign) {
+    for (Accumulator accumulator : accumulators.all) {
+      accumulator.add(group, row, sign);
+    }
+  }
+
+  /** Ends a row that was added, so that there is a result. */
+  void settle() {
+    if (accumulators.settling) {
+      for (Accumulator accumulator : accumulators.all) {
+        accumulator.settle(group);
+      }
     }
   }
 

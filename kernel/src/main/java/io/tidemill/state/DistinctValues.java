@@ -33,6 +33,7 @@ final class DistinctValues implements Accumulator, Paged {
   private final ByteSet bucket = new ByteSet();
   private final Value.Slice slice = new Value.Slice();
   private final ByteWriter scratch = new ByteWriter(16);
+  private final ByteWriter one = new ByteWriter(16);
   private final ByteReader scratchReader = new ByteReader();
   private final UnsafeRowWriter single = new UnsafeRowWriter(1, 32);
 
@@ -58,13 +59,20 @@ final class DistinctValues implements Accumulator, Paged {
 
   @Override
   public void add(Group group, SpecializedGetters row, int sign) {
-    throw new UnsupportedOperationException("a distinct set takes deltas only");
+    if (sign < 0) {
+      throw new UnsupportedOperationException("a distinct set only grows");
+    }
+    if (find(row)) {
+      one.reset();
+      one.writeBytes(slice.bytes, slice.from, slice.length);
+      merge(group, one.buffer(), 0, one.size());
+    }
   }
 
-  @Override
-  public int collect(Group group, SpecializedGetters row, int sign) {
+  /** Points at the value of a row; false where it is null. */
+  private boolean find(SpecializedGetters row) {
     if (row.isNullAt(argument)) {
-      return 0;
+      return false;
     }
     if (value instanceof Value.Word word) {
       scratch.reset();
@@ -72,6 +80,14 @@ final class DistinctValues implements Accumulator, Paged {
       slice.set(scratch.buffer(), 0, scratch.size());
     } else {
       ((Value.Bytes) value).get(row, argument, slice);
+    }
+    return true;
+  }
+
+  @Override
+  public int collect(Group group, SpecializedGetters row, int sign) {
+    if (!find(row)) {
+      return 0;
     }
     ByteSet set = (ByteSet) group.object(inline);
     int cost = 0;
@@ -98,16 +114,19 @@ final class DistinctValues implements Accumulator, Paged {
   public void merge(Group group, ByteReader delta) {
     int length = delta.readLength();
     int from = delta.skip(length);
-    if (length == 0) {
-      return;
+    if (length > 0) {
+      merge(group, delta.buffer(), from, length);
     }
+  }
+
+  private void merge(Group group, byte[] values, int from, int length) {
     if (group.word(buckets) == 0) {
-      mergeInline(group, delta.buffer(), from, length);
+      mergeInline(group, values, from, length);
     } else {
       while (group.word(buckets) * BUCKET_SIZE < group.word(size)) {
         split(group);
       }
-      mergeBuckets(group, delta.buffer(), from, length);
+      mergeBuckets(group, values, from, length);
     }
   }
 

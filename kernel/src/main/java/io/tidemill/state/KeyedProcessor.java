@@ -19,6 +19,7 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
@@ -129,6 +130,27 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     return expiry.isOn();
   }
 
+  /** Whether a key's state must not be forgotten now, however old it is. */
+  boolean waits(ByteReader state) {
+    return false;
+  }
+
+  /** Has a key for which no rows have come in this batch processed, with none; what leaves. */
+  final List<Tuple2<byte[], byte[]>> wake(byte[] key) {
+    // What `advance` gives may be read outside of any key.
+    Option<Object> other = ImplicitGroupingKeyTracker.getImplicitKeyOption();
+    ImplicitGroupingKeyTracker.setImplicitKey(key);
+    try {
+      return process(key, java.util.Collections.emptyIterator());
+    } finally {
+      if (other.isDefined()) {
+        ImplicitGroupingKeyTracker.setImplicitKey(other.get());
+      } else {
+        ImplicitGroupingKeyTracker.removeImplicitKey();
+      }
+    }
+  }
+
   /** Told by {@link #process}: these rows write nothing, so that the key's state is as old as it was. */
   final void leave() {
     isLeft = true;
@@ -138,7 +160,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   abstract boolean isPaged();
 
   /**
-   * Takes the rows of one key and batch.
+   * Takes the rows of one key and batch; none, if the key is {@linkplain #wake woken}.
    *
    * @param before what {@code after} was the last time, or null for a key without state
    * @return whether the key still has state
@@ -206,10 +228,11 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
   }
 
-  /** When a value was last written; one that was written before state had a time to live counts from now on. */
+  /** When a value was last written; one that waits, or was written before state had a time to live, counts from now on. */
   private long written(byte[] value) {
     reader.over(value);
-    return (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
+    long written = (reader.readByte() & STAMPED) == 0 ? expiry.now() : reader.readFixed64();
+    return waits(reader) ? expiry.now() : written;
   }
 
   private boolean isWritten(byte[] before) {
@@ -256,20 +279,10 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
         throw new IllegalStateException(name + ": rows came without watermarks");
       }
     }
-    return CollectionConverters.asScala(turn(key, rows(pairs)).iterator());
+    return CollectionConverters.asScala(process(key, rows(pairs)).iterator());
   }
 
-  /** Processes a key for which no rows have come; told by {@link #advance}, whose result is read outside of any key. */
-  final List<Tuple2<byte[], byte[]>> wake(byte[] key) {
-    ImplicitGroupingKeyTracker.setImplicitKey(key);
-    try {
-      return turn(key, java.util.Collections.emptyIterator());
-    } finally {
-      ImplicitGroupingKeyTracker.removeImplicitKey();
-    }
-  }
-
-  private List<Tuple2<byte[], byte[]>> turn(byte[] key, java.util.Iterator<byte[]> rows) {
+  private List<Tuple2<byte[], byte[]>> process(byte[] key, java.util.Iterator<byte[]> rows) {
     // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
     byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {

@@ -179,6 +179,44 @@ public final class Operators {
   }
 
   /**
+   * The first row of each key by a rowtime, over append-only input; the spec is that of {@link #deduplicate}.
+   *
+   * <p>Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> firstByTime(Dataset<Row> input, String specJson, Counts counts) {
+    return FirstByTime.plan(input, Spec.parse(specJson, Deduplicate.DeduplicateSpec.class), counts);
+  }
+
+  /**
+   * OVER aggregates that share a window, over append-only input.
+   *
+   * <pre>
+   * {"name": "OverAggregate of orders", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1" | null, "rows": true,
+   *  "preceding": 3 | null, "calls": {"name": …, "retracting": true, "aggregates": […]}}
+   * </pre>
+   *
+   * {@code calls}: as of a group aggregate; they retract where there is a bound. Out: the columns, the outputs, {@code
+   * _kind}.
+   */
+  public static Dataset<Row> over(Dataset<Row> input, String specJson, Counts counts) {
+    return Over.plan(input, Spec.parse(specJson, Over.OverSpec.class), counts);
+  }
+
+  /**
+   * All rows in the order of a time attribute, over append-only input.
+   *
+   * <pre>
+   * {"name": "TemporalSort of orders", "keys": [], "columns": ["c0", "c1"], "time": "c1" | null,
+   *  "order": [{"column": "c0", "descending": true, "nullsLast": true}]}
+   * </pre>
+   *
+   * {@code order}: what decides among rows of one time. Out: the columns, {@code _kind}.
+   */
+  public static Dataset<Row> temporalSort(Dataset<Row> input, String specJson, Counts counts) {
+    return TemporalSort.plan(input, Spec.parse(specJson, TemporalSort.SortSpec.class), counts);
+  }
+
+  /**
    * Puts the changes of a sink's primary key in order, where the query has another key.
    *
    * <pre>

@@ -85,7 +85,10 @@ final class ValueCounts implements Accumulator, Paged {
 
   @Override
   public void add(Group group, SpecializedGetters row, int sign) {
-    throw new UnsupportedOperationException("counts of values take deltas only");
+    byte[] value = operand.get(row);
+    if (value != null) {
+      change(bag(group), value, sign * weight.get(row));
+    }
   }
 
   @Override
@@ -124,16 +127,20 @@ final class ValueCounts implements Accumulator, Paged {
     Bag values = bag(group);
     for (int size = delta.readLength(); size > 0; size--) {
       byte[] value = delta.readBytes();
-      Bag.Entry entry = values.obtain(value);
-      if (!fed.isEmpty()) {
-        touched.putIfAbsent(ByteBuffer.wrap(value), entry.count > 0);
-      }
-      entry.count += delta.readZigzag();
-      if (entry.count == 0) {
-        values.remove(value);
-      } else if (entry.count < 0) {
-        waiting.add(ByteBuffer.wrap(value));
-      }
+      change(values, value, delta.readZigzag());
+    }
+  }
+
+  private void change(Bag values, byte[] value, long more) {
+    Bag.Entry entry = values.obtain(value);
+    if (!fed.isEmpty()) {
+      touched.putIfAbsent(ByteBuffer.wrap(value), entry.count > 0);
+    }
+    entry.count += more;
+    if (entry.count == 0) {
+      values.remove(value);
+    } else if (entry.count < 0) {
+      waiting.add(ByteBuffer.wrap(value));
     }
   }
 
