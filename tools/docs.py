@@ -48,11 +48,7 @@ from tidemill.tables import CODES, CONNECTORS, FORMATS, blink, legacy, modern, r
 from tidemill.tables.connector import FRAMEWORK_OPTIONS  # noqa: E402
 from tidemill.tables.options import Option, format_duration  # noqa: E402
 from tidemill.tables.settings import SETTINGS, Setting, Status  # noqa: E402
-from tidemill.tables.vendors import (  # noqa: E402
-    KNOWN_CONNECTORS,
-    KNOWN_FORMATS,
-    PLANNED_CONNECTORS,
-)
+from tidemill.tables.vendors import KNOWN_CONNECTORS, KNOWN_FORMATS  # noqa: E402
 
 DOCS = ROOT / "docs"
 FIRST_LINE = (
@@ -191,19 +187,19 @@ def connectors() -> str:
     return table(("connector", "use", "what it is"), map(row, CONNECTORS))
 
 
-def _refused(known: dict[str, str], planned: Iterable[str], what: str) -> str:
+def _refused(known: dict[str, str], what: str) -> str:
     ways: dict[str, list[str]] = {}
     for name, way in known.items():
-        ways.setdefault(way, []).append(code(name) + (" (planned)" if name in planned else ""))
+        ways.setdefault(way, []).append(code(name))
     return table((what, "the way out"), ([", ".join(names), way] for way, names in ways.items()))
 
 
 def refused_connectors() -> str:
-    return _refused(dict(KNOWN_CONNECTORS), PLANNED_CONNECTORS, "connector")
+    return _refused(dict(KNOWN_CONNECTORS), "connector")
 
 
 def refused_formats() -> str:
-    return _refused(dict(KNOWN_FORMATS), (), "format")
+    return _refused(dict(KNOWN_FORMATS), "format")
 
 
 _RULES = {"blink": blink.OPTIONS, "dli": modern.DLI_OPTIONS, "legacy": legacy.OPTIONS}
@@ -430,6 +426,7 @@ _KERNEL = {
     "CONFLICT": "several rows have one primary key (ON CONFLICT DO ERROR)",
     "SEVERAL_ROWS": "a subquery that stands for one value has more than one row",
     "JSON_KEY": "JSON_OBJECTAGG: a key is there twice",
+    "FILES_UNREACHABLE": "the files of a table cannot be read",
     "ACCESS_DENIED": "the broker refused: authentication or rights",
     "CLIENT_PROPERTY": "the Kafka client does not accept one of 'properties.*'",
 }

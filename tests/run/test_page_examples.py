@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -99,6 +100,15 @@ EXAMPLES: dict[tuple[str, int], tuple[list[Any], Any]] = {
             ]
         },
     ),
+    ("filesystem.md", 0): (
+        [{"id": 1, "product": 7}, {"id": 2, "product": 8}],
+        lambda rows: sorted(r["name"] or "" for _, r in rows) == ["", "pen"],
+    ),
+    ("filesystem.md", 1): ([{"id": 1, "page": "/", "at_time": "2024-01-01 10:00:00"}], []),
+    ("jdbc.md", 0): (
+        [{"id": 1, "customer": 7}, {"id": 2, "customer": 8}],
+        lambda rows: sorted(r["name"] or "" for _, r in rows) == ["", "pen"],
+    ),
     ("avro.md", 0): ([bytes.fromhex("02" + "020296" + "00")], [inserted(id=1, amount=-1.06)]),
     ("avro-confluent.md", 0): (
         [written(PAYMENT, {"id": 1, "amount": Decimal("1.50")})],
@@ -157,10 +167,19 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("fence", TABLES, ids=ids)
 def test_the_example_of_a_page_runs(
-    fence: Fence, world: World, topic_name: Callable[..., str]
+    fence: Fence, world: World, topic_name: Callable[..., str], tmp_path: Path
 ) -> None:
     records, expected = EXAMPLES[place_on_page(fence)]
     text = fence.text.replace("localhost:9092", world.broker.bootstrap)
+    text = text.replace("'/data/", f"'{tmp_path}/")
+    (tmp_path / "products").mkdir()
+    (tmp_path / "products" / "a.csv").write_text("7,pen\n")
+    if "jdbc:" in text:
+        url = f"jdbc:derby:{tmp_path / 'shop'}"
+        customers = world.spark.createDataFrame([(7, "pen")], "id INT, name STRING")
+        known = {"user": "reader", "password": "secret"}
+        customers.write.jdbc(f"{url};create=true", "customers", properties=known)
+        text = text.replace("jdbc:postgresql://localhost:5432/shop", url)
     text = text.replace("'1000000'", "'1000'")  # a million names are for those who have time
     named = re.findall(r"topic' = '([^']*)'", text)
     own = {name: topic_name(name) for names in named for name in names.split(";")}

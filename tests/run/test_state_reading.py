@@ -179,3 +179,41 @@ def test_both_sides_of_a_join_are_read(world: World) -> None:
         ("right", 1, "x"),
         ("right", 7, "y"),
     ]
+
+
+def test_what_waits_in_joins_over_time_is_read(world: World) -> None:
+    def at(second: int) -> str:
+        return f"2024-01-01 00:00:{second:02}"
+
+    clicks = world.create(*({"k": k, "ts": at(t)} for k, t in ((1, 10), (2, 58), (2, 58))))
+    prices = world.create(
+        *(
+            {"key": f'{{"k":{k}}}', "value": json.dumps({"k": k, "price": p, "ts": at(t)})}
+            for k, p, t in ((1, 5, 3), (1, 7, 8), (2, 9, 57))
+        )
+    )
+    tables = f"""
+        CREATE TABLE clicks (k INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) {world.kafka(clicks)};
+        CREATE TABLE prices (k INT, price INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts,
+        PRIMARY KEY (k) NOT ENFORCED) {world.upsert(prices)};
+    """
+    world.run(
+        f"""{tables} SELECT a.k, b.k FROM clicks AS a LEFT JOIN clicks AS b
+        ON a.k = b.k AND b.ts BETWEEN a.ts + INTERVAL '1' SECOND AND a.ts + INTERVAL '5' SECOND""",
+        keep=True,
+    )
+    [operator] = operators(opened(world))
+    assert [(r["side"], r["k"]) for r in rows(operator)] == [("left", 2), ("left", 2)]
+    world.checkpoint = world.checkpoint.parent / "other"
+    world.run(
+        f"""{tables} SELECT c.k, p.price FROM clicks AS c LEFT JOIN prices FOR SYSTEM_TIME AS OF c.ts AS p
+        ON c.k = p.k""",
+        keep=True,
+    )
+    [operator] = operators(opened(world))
+    assert [(r["side"], r["k"] or r["k0"], r["price"]) for r in rows(operator)] == [
+        ("left", 2, None),
+        ("left", 2, None),
+        ("right", 1, 7),
+        ("right", 2, 9),
+    ]

@@ -54,6 +54,8 @@ def describe(connector: Connector) -> str:
     lines = [type(connector).__name__]
     for f in dataclasses.fields(connector):
         value = getattr(connector, f.name)
+        if value is not None and is_secret(f.name):
+            value = MASK
         if f.name == "fields":
             lines += [f"  {_show(field)}" for field in value]
         elif value not in (None, (), "", {}) and value not in (

@@ -126,6 +126,7 @@ _GROWTH: tuple[tuple[type[nodes.Node], Callable[..., str | None]], ...] = (
     (nodes.Aggregate, _of_group),
     (nodes.WindowJoin, _nothing),
     (nodes.IntervalJoin, _nothing),
+    (nodes.LookupJoin, _nothing),
     (
         nodes.TemporalJoin,
         lambda n: (

@@ -68,6 +68,10 @@ def has_state(node: nodes.Node) -> bool:
         return node.materialize
     if isinstance(node, nodes.WindowTableFunction):
         return node.window.kind == "SESSION"
+    if isinstance(node, nodes.IntervalJoin):
+        return not node.is_empty
+    if isinstance(node, nodes.LookupJoin):
+        return False
     return isinstance(node, STATEFUL)
 
 

@@ -284,6 +284,18 @@ def _interval_join(join: nodes.Join) -> Node | None:
     )
 
 
+def condition_of(join: nodes.Join) -> list[Expr]:
+    """The parts of a join's condition that are asked of every pair of rows: not those that say an interval of time."""
+    parts = conjuncts(join.condition)
+    if not isinstance(join, nodes.IntervalJoin):
+        return parts
+    width = len(join.left.columns)
+    types = [c.type for c in (*join.left.columns, *join.right.columns)]
+    times = (join.left_time, width + join.right_time)
+    bounds = ((p, _time_bound(p, types, width)) for p in parts)
+    return [p for p, bound in bounds if bound is None or bound[:2] != times]
+
+
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -326,11 +338,14 @@ def _shifted_time(expr: Expr) -> tuple[int, int] | None:
 
 
 def compute_join_columns(root: Node) -> Node:
-    """What a regular join compares by = becomes a column of its side, and so does what only a side's own rows can tell:
+    """What a join compares by = becomes a column of its side, and so does what only a side's own rows can tell:
     the answers of a user's functions. Of an inner join, what must not be asked inside is asked of its result."""
 
     def compute(node: Node) -> Node:
-        return _with_columns(node) if type(node) is nodes.Join else node
+        # A window's join compares the windows' columns, which must stay what they are.
+        if not isinstance(node, nodes.Join) or isinstance(node, nodes.WindowJoin):
+            return node
+        return _with_columns(node)
 
     return nodes.transform(root, compute)
 
@@ -339,7 +354,8 @@ def _with_columns(join: nodes.Join) -> Node:
     width, parts = len(join.left.columns), conjuncts(join.condition)
     above = [p for p in parts if join.kind == "INNER" and not can_stand_in_join(p, width)]
     inside = [p for p in parts if p not in above]
-    found = list(dict.fromkeys(e for p in inside for e in _computed(p, width)))
+    asked = condition_of(join)
+    found = list(dict.fromkeys(e for p in inside if p in asked for e in _computed(p, width)))
     if not found and not above:
         return join
     left = [e for e in found if max(inputs(e)) < width]

@@ -19,8 +19,6 @@ from tidemill.tables import why_not_runnable
 
 # Nodes that have no operator: the node, and how a user calls it. The first that fits is meant.
 _NODES: tuple[tuple[type[Node], Callable[[Node], str]], ...] = (
-    (nodes.IntervalJoin, lambda n: "interval join"),
-    (nodes.TemporalJoin, lambda n: "temporal join"),
     (nodes.Match, lambda n: "MATCH_RECOGNIZE"),
 )
 _FUNCTIONS = frozenset(["CURRENT_WATERMARK", "SOURCE_WATERMARK"])
@@ -78,8 +76,7 @@ def _reasons(node: Node) -> Iterator[str]:
         type_ = node.input.columns[node.end_column].type
         if not isinstance(type_, t.INTEGER_TYPES):
             yield f"Top-N whose number of rows is a column of type {type_}"
-    if type(node) in (nodes.Join, nodes.WindowJoin):
-        assert isinstance(node, nodes.Join)
+    if isinstance(node, nodes.Join):
         width = len(node.left.columns)
         for part in node.residual:
             if not can_stand_in_join(part, width):

@@ -28,6 +28,7 @@ def datagen_spec(
     partitions: int | None,
     channel: str | None = None,
 ) -> str:
+    """`channel`: under which it tells that its rows are over, where somebody waits for them."""
     return json.dumps(
         {
             "table": table,

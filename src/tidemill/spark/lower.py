@@ -18,6 +18,8 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, conjunction
 from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
+from tidemill.plan.rules import condition_of
+from tidemill.spark.bounded import as_stream, read_bounded
 from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
@@ -36,6 +38,7 @@ from tidemill.spark.operators import (
 )
 from tidemill.spark.over import first_by_time, over_aggregate, temporal_sort
 from tidemill.spark.source import Scanning, read_kafka
+from tidemill.spark.timed_joins import interval_join, lookup_join, temporal_join
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
 from tidemill.spark.watermarks import observe, source_clock, waits_for_first
@@ -54,6 +57,8 @@ from tidemill.spark.windows import (
 )
 from tidemill.tables.builtin import DatagenTable
 from tidemill.tables.catalog import Table
+from tidemill.tables.filesystem import FilesystemTable
+from tidemill.tables.jdbc import JdbcTable
 from tidemill.tables.kafka import TopicTable
 
 TASK_COLUMN = "_task"
@@ -144,6 +149,10 @@ class Lowering:
     """How long operators keep the state of an idle key, where no hint says otherwise; nought is for ever."""
     tells_origin: bool = False
     """Whether rows of a Kafka table have an ORIGIN_COLUMN and an ORDER_COLUMN."""
+    static: bool = False
+    """Whether rows are looked up, and do not stream."""
+    every: bool = False
+    """Whether each change of a row counts, and not just what it comes to in a batch: changes are versions."""
     windowing: nodes.WindowAggregate | None = None
     """The aggregate above, whose windows come from below."""
     last: bool = True
@@ -185,7 +194,7 @@ class Lowering:
                 return below.select(*expressions, *_hidden(below))
             case nodes.WatermarkAssigner():
                 below = self.lower(node.input)
-                if id(node) not in self.timed:
+                if id(node) not in self.timed or self.static:
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
             case nodes.WindowTableFunction():
@@ -204,7 +213,7 @@ class Lowering:
                 below = self._in_order(node.input)
                 if node.condition is not None:
                     below = self._leaving(below, node.condition)
-                return self._numbered(normalize(below, node, self._demand(node)))
+                return self._numbered(normalize(below, node, self._demand(node), self.every))
             case nodes.Aggregate():
                 return self._numbered(self._aggregate(node))
             case nodes.Expand():
@@ -237,7 +246,7 @@ class Lowering:
                 rows = first_by_time(self._below(node.input), node, self._demand(node))
                 return self._numbered(rows)
             case nodes.Deduplicate():
-                rows = deduplicate(self._below(node.input), node, self._demand(node))
+                rows = deduplicate(self._below(node.input), node, self._demand(node), self.every)
                 return self._numbered(rows)
             case nodes.Sort() if node.name == "TemporalSort":
                 rows = temporal_sort(self._below(node.input), node, self._demand(node))
@@ -247,6 +256,10 @@ class Lowering:
                 arriving = self.modes.of(node.input)
                 rows = limit(below, node, arriving, self._demand(node))
                 return self._numbered(rows)
+            case nodes.LookupJoin():
+                return self._lookup_join(node)
+            case nodes.IntervalJoin() | nodes.TemporalJoin():
+                return self._numbered(self._timed_join(node))
             case nodes.Join():
                 return self._numbered(self._join(node))
             case nodes.Union():
@@ -285,6 +298,12 @@ class Lowering:
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
             return read_datagen(self.spark, node, self._channel(node))
+        if isinstance(node.table.connector, FilesystemTable | JdbcTable):
+            table = read_bounded(self.spark, node, self.counter(node.table.name))
+            if self.static:
+                return table
+            channel = self._channel(node)
+            return as_stream(table, node.table.name, channel)
         alone = id(node) if id(node) in self.timed else None
         number, read = next(
             (i, r) for i, r in enumerate(self.reads) if r.table == node.table and r.alone == alone
@@ -367,6 +386,20 @@ class Lowering:
         left, right = (self._below(n) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return window_join(left, right, node, condition, self._demand(node))
+
+    def _lookup_join(self, node: nodes.LookupJoin) -> DataFrame:
+        right = replace(self, static=True).lower(node.right)
+        return lookup_join(self.lower(node.left), right, node, self._sql(node.condition))
+
+    def _timed_join(self, node: nodes.IntervalJoin | nodes.TemporalJoin) -> DataFrame:
+        versions = isinstance(node, nodes.TemporalJoin)
+        left = self._below(node.left)
+        right = replace(self, every=versions)._below(node.right)
+        asked = [p for p in condition_of(node) if p in node.residual]
+        condition = self._sql(conjunction(asked)) if asked else None
+        if isinstance(node, nodes.TemporalJoin):
+            return temporal_join(left, right, node, condition, self._demand(node))
+        return interval_join(left, right, node, condition, self._demand(node))
 
     def _union(self, node: nodes.Union) -> DataFrame:
         parts = [self.lower(p) for p in node.parts]

@@ -128,8 +128,11 @@ def _function(call: AggregateCall) -> Mapping[str, Any]:
     return {"function": call.function, "distinct": call.distinct}
 
 
-def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) -> DataFrame:
-    """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it."""
+def normalize(
+    frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand, every: bool = False
+) -> DataFrame:
+    """An upsert stream in; the same table as a changelog out. Rows come in Kafka's order where the scan tells it.
+    `every`: each change is told, and not just what a batch comes to."""
     tells = ORDER_COLUMN in frame.columns
     spec = {
         "name": node.describe(),
@@ -138,6 +141,7 @@ def normalize(frame: DataFrame, node: nodes.ChangelogNormalize, demand: Demand) 
         "origin": ORIGIN_COLUMN if tells else None,
         "order": ORDER_COLUMN if tells else None,
         "filtered": node.condition is not None,
+        "every": every,
     }
     return operator("normalize", [frame], spec, demand, table_of(node))
 
@@ -182,9 +186,12 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
     return rows.drop(KIND_COLUMN) if node.kinds.insert_only else rows
 
 
-def deduplicate(frame: DataFrame, node: nodes.Deduplicate, demand: Demand) -> DataFrame:
-    """The last row of each key, or the first one by processing time."""
-    rows = operator("deduplicate", [frame], deduplicate_spec(node), demand)
+def deduplicate(
+    frame: DataFrame, node: nodes.Deduplicate, demand: Demand, every: bool = False
+) -> DataFrame:
+    """The last row of each key, or the first one by processing time. `every`: each last row is told, and not just that of a batch."""
+    spec = {**deduplicate_spec(node), "every": every and node.last}
+    rows = operator("deduplicate", [frame], spec, demand)
     return rows if node.last else rows.drop(KIND_COLUMN)
 
 

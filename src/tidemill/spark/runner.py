@@ -39,6 +39,7 @@ from tidemill.spark.printing import Printer, printers, register_printer, taker_o
 from tidemill.spark.progress import as_reports
 from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import (
+    file_records,
     follows_tasks,
     kafka_records,
     kept,
@@ -52,6 +53,7 @@ from tidemill.spark.user_functions import register
 from tidemill.spark.watermarks import alarm_of, timed
 from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
+from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.kafka import TopicTable
 
 DEFAULT_MAX_ROWS = 1_000_000
@@ -381,6 +383,8 @@ class Runner:
                 parts.append(printed_records(frame, root, i, counters[i], style))
             elif _swallows(root):
                 parts.append(swallowed_records(frame, root, i, counters[i]))
+            elif isinstance(root, nodes.Sink) and isinstance(root.table.connector, FilesystemTable):
+                parts.append(file_records(frame, root, i, counters[i]))
             else:
                 assert isinstance(root, nodes.Sink)
                 partitioner = self._partitioner(job, root.table, targets)

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -22,6 +23,7 @@ from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
 from tidemill.spark.arrow import map_in_arrow
+from tidemill.spark.bounded import located
 from tidemill.spark.constraints import Constraints, takes_back
 from tidemill.spark.counting import Count
 from tidemill.spark.expressions import column_name
@@ -31,6 +33,7 @@ from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.printing import rendered
 from tidemill.tables.builtin import BlackholeTable, PrintTable
 from tidemill.tables.catalog import Metadata, Table
+from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.kafka import KafkaTable, TopicTable
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import Field
@@ -208,6 +211,40 @@ def kept(frame: DataFrame, root: nodes.Root, dropped: Count | None) -> DataFrame
     return frame if constraints.is_trivial else map_in_arrow(frame, constraints, frame.schema)
 
 
+def file_records(
+    frame: DataFrame, sink: nodes.Sink, index: int, dropped: Count | None
+) -> DataFrame:
+    """The rows as lines, each with the partition that it goes to in place of a topic."""
+    table = sink.table
+    connector = table.connector
+    assert isinstance(connector, FilesystemTable)
+    place = {c.name: column_name(i) for i, c in enumerate(table.schema.writable)}
+    by = [place[key] for key in connector.partition_keys]
+    if connector.sink_parallelism is not None or (connector.shuffles and by):
+        tasks = connector.sink_parallelism
+        frame = frame.repartition(*([tasks] if tasks else []), *(by or frame.columns))
+    value = Encoding(
+        connector.format.name,
+        connector.format.options,
+        connector.fields,
+        tuple(place[f.name] for f in connector.fields),
+    )
+    prepared = frame.withColumn("topic", f.expr(_partition_of(connector, place)))
+    encode = Encode(table.name, value, None, ("topic",), _constraints(sink, dropped), False, False)
+    output = s.StructType([s.StructField("value", s.BinaryType()), prepared.schema["topic"]])
+    return _records(map_in_arrow(prepared, encode, output), index)
+
+
+def _partition_of(connector: FilesystemTable, place: Mapping[str, str]) -> str:
+    """`name=value` of each partition column, the kernel's separator between them."""
+    default = connector.default_partition.replace("\\", "\\\\").replace("'", "\\'")
+    parts = [
+        f"concat('{quote(key, safe=' ')}=', coalesce(nullif(CAST({place[key]} AS STRING), ''), '{default}'))"
+        for key in connector.partition_keys
+    ]
+    return f"concat_ws(char(0), {', '.join(parts)})" if parts else "CAST(NULL AS STRING)"
+
+
 def printed_records(
     frame: DataFrame, root: nodes.Root, index: int, dropped: Count | None, style: str
 ) -> DataFrame:
@@ -312,6 +349,13 @@ def _target(root: nodes.Root, job: str, ends: bool) -> dict[str, Any]:
                 "partitioner": "fixed" if _is_fixed(connector) else "default",
                 "parallelism": connector.sink_parallelism,
                 "buffer": _buffer(connector),
+            }
+        case FilesystemTable() as files:
+            return {
+                "table": table.name,
+                "connector": "filesystem",
+                "path": located(files.path),
+                "successFile": files.success_file,
             }
         case PrintTable():
             return {"table": table.name, "connector": "print"}

@@ -22,6 +22,8 @@ from tidemill.tables.kafka import TopicTable
 _TIMELY = (
     nodes.WindowAggregate,
     nodes.GroupWindowAggregate,
+    nodes.IntervalJoin,
+    nodes.TemporalJoin,
     nodes.WindowDeduplicate,
     nodes.WindowJoin,
     nodes.WindowRank,
@@ -73,6 +75,10 @@ def _is_by_proctime(node: nodes.Node) -> bool:
         return False
     if isinstance(node, nodes.GroupWindowAggregate | nodes.WindowTableFunction):
         return not node.window.rowtime
+    if isinstance(node, nodes.IntervalJoin):
+        return not node.is_rowtime and not node.is_empty
+    if isinstance(node, nodes.TemporalJoin):
+        return False
     windows = node.inputs[0].windows
     return windows is not None and not windows.window.rowtime
 

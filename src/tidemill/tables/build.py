@@ -23,18 +23,22 @@ from tidemill.tables.connector import (
     ConnectorDefinition,
     Declaration,
 )
+from tidemill.tables.filesystem import FILESYSTEM, FilesystemTable
 from tidemill.tables.formats import value_metadata
+from tidemill.tables.jdbc import JDBC
 from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
 from tidemill.tables.options import OptionReader, raise_all
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA
-from tidemill.tables.vendors import KNOWN_CONNECTORS, PLANNED_CONNECTORS, refuse_old_form
+from tidemill.tables.vendors import KNOWN_CONNECTORS, refuse_old_form
 
 _RESERVED = re.compile(r"\$\{(env|file):")
 
 CONNECTORS: Mapping[str, ConnectorDefinition] = {
     KAFKA.name: KAFKA,
     UPSERT_KAFKA.name: UPSERT_KAFKA,
+    FILESYSTEM.name: FILESYSTEM,
+    JDBC.name: JDBC,
     **BUILTIN,
 }
 """The connectors that exist."""
@@ -87,10 +91,9 @@ def _find_definition(declaration: Declaration) -> tuple[ConnectorDefinition, Spa
     if option.value in CONNECTORS:
         return CONNECTORS[option.value], option.value_span
     if option.value in KNOWN_CONNECTORS:
-        yet = " yet" if option.value in PLANNED_CONNECTORS else ""
         raise script_error(
             "OPT-009",
-            f"connector '{option.value}' is not supported{yet}",
+            f"connector '{option.value}' is not supported",
             option.value_span,
             KNOWN_CONNECTORS[option.value],
         )
@@ -175,11 +178,16 @@ def check_insert(table: Table, span: Span | None) -> None:
             "OPT-054",
             f"Connector '{definition.name}' can only be used as a source. It cannot be used as a sink.",
             span,
-            "write to a 'kafka', 'upsert-kafka', 'print' or 'blackhole' table",
+            "write to a 'kafka', 'upsert-kafka', 'filesystem', 'print' or 'blackhole' table",
         )
     statement = table.statement
+    partitions = statement is not None and not isinstance(table.connector, FilesystemTable)
     for is_given, what, interface in (
-        (statement and statement.partitioned_by, "a partitioned table", "SupportsPartitioning"),
+        (
+            partitions and statement and statement.partitioned_by,
+            "a partitioned table",
+            "SupportsPartitioning",
+        ),
         (statement and statement.distribution, "distributed into buckets", "SupportsBucketing"),
     ):
         if is_given:

@@ -88,6 +88,11 @@ class Connector:
         return False
 
     @property
+    def is_looked_up(self) -> bool:
+        """Whether a join in processing time may look for rows in it."""
+        return False
+
+    @property
     def source_mode(self) -> ChangelogMode:
         """The kinds of rows that a scan of the table emits."""
         return INSERT_ONLY

@@ -18,12 +18,9 @@ _CDC = (
 _LAKE = "write to 'kafka' or 'upsert-kafka' and load the table from there"
 _LOOKUP = "stream the table into a topic and join with it as an 'upsert-kafka' table"
 _QUEUE = "bridge the queue into Kafka, for example with Kafka Connect, and use 'kafka'"
-_FILES = "use 'kafka', or 'datagen' for input to try things with"
 
 KNOWN_CONNECTORS: Mapping[str, str] = {
     # Flink and its connector projects
-    "filesystem": _FILES,
-    "jdbc": _LOOKUP,
     "hive": _LAKE,
     "hbase-1.4": _LOOKUP,
     "hbase-2.2": _LOOKUP,
@@ -114,9 +111,6 @@ KNOWN_CONNECTORS: Mapping[str, str] = {
     "random": "use 'datagen'",
 }
 
-PLANNED_CONNECTORS = ("filesystem", "jdbc")
-"""Known connectors that are to come."""
-
 _ONLY_JSON = "the format that works today is 'json'"
 
 KNOWN_FORMATS: Mapping[str, str] = {
@@ -171,5 +165,6 @@ def _refused(option: ast.Option, what: str, dialect: str) -> Diagnostic:
     if name.startswith(("kafka", "upsert-kafka")):
         hint = f"tidemill translate --from {dialect} writes the table as today's"
         return Diagnostic("OPT-010", message, option.span, hint)
-    hint = KNOWN_CONNECTORS.get(name, "use 'connector' = 'kafka'")
+    today = name if name in ("filesystem", "jdbc") else "kafka"
+    hint = KNOWN_CONNECTORS.get(name, f"use 'connector' = '{today}'")
     return Diagnostic("OPT-010", f"{message}; this one is not supported", option.span, hint)

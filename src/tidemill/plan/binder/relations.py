@@ -368,7 +368,8 @@ class Relations:
             )
         time = left_scope.bind(as_of)
         attribute = t.time_attribute(time.type)
-        if attribute is None or not isinstance(time, Input):
+        now = isinstance(time, Call) and time.function == "PROCTIME"
+        if attribute is None or not (isinstance(time, Input) or now):
             raise script_error(
                 "PLAN-074",
                 "FOR SYSTEM_TIME AS OF takes a time attribute of the left table",
@@ -380,8 +381,14 @@ class Relations:
         right_scope = self._scope(Relation(name, all_inputs(right)))
         scope = _side_by_side(left_scope, right_scope, len(left.columns))
         condition, common = self._join_condition(join, scope, left_scope, right_scope, left)
-        node = nodes.TemporalJoin(kind, left, right, condition, time.index)
-        self._check_temporal(node, join, reference, attribute)
+        node: nodes.Join
+        if attribute is t.TimeAttribute.PROCTIME and _is_looked_up(right):
+            node = nodes.LookupJoin(kind, left, right, condition)
+            _check_equality(node, join)
+        else:
+            place = time.index if isinstance(time, Input) else 0
+            node = nodes.TemporalJoin(kind, left, right, condition, place)
+            self._check_temporal(node, join, reference, attribute)
         return node, replace(scope.over(node.columns), common=common)
 
     @staticmethod
@@ -391,14 +398,10 @@ class Relations:
         reference: ast.TableReference,
         attribute: t.TimeAttribute,
     ) -> None:
-        place = join.condition.span if join.condition is not None else join.span
-        equalities = (p for p in conjuncts(node.condition) if isinstance(p, Call))
-        if not any(p.function == "=" for p in equalities):
-            raise script_error(
-                "PLAN-074", "a temporal join needs an equality between the two tables", place
-            )
+        place = _check_equality(node, join)
         versions = arrange(node.right)
-        if not any(key <= node.right_keys for key in versions.upsert_keys):
+        compared = _compared(node)
+        if not any(key <= compared for key in versions.upsert_keys):
             raise script_error(
                 "PLAN-074",
                 f"a temporal join needs the PRIMARY KEY of '{reference.name}' in its condition",
@@ -410,7 +413,7 @@ class Relations:
                 "PLAN-074",
                 "Processing-time temporal join is not supported yet, as in Flink",
                 reference.span,
-                "join at a rowtime attribute, or use a regular join",
+                "join at a rowtime attribute, use a regular join, or look rows up in a 'filesystem' or 'jdbc' table",
             )
         clocks = [t.time_attribute(c.type) for c in node.right.columns]
         if t.TimeAttribute.ROWTIME not in clocks:
@@ -767,6 +770,39 @@ def hinted(table: Table | View, hint: ast.Hint, catalog: Catalog) -> Table:
         )
     note_hint(hint, catalog)
     return table
+
+
+def _is_looked_up(node: Node) -> bool:
+    """Whether it is a table that ends, with what is computed of its rows."""
+    while isinstance(node, nodes.Project | nodes.Filter | nodes.WatermarkAssigner):
+        node = node.input
+    return isinstance(node, nodes.Scan) and node.table.connector.is_looked_up
+
+
+def _compared(join: nodes.Join) -> frozenset[int]:
+    """Columns of the right side that must be equal to what the left side has, or makes of it."""
+    width = len(join.left.columns)
+    found = set()
+    for part in conjuncts(join.condition):
+        if isinstance(part, Call) and part.function == "=":
+            for one, other in (part.arguments, part.arguments[::-1]):
+                if (
+                    isinstance(one, Input)
+                    and one.index >= width
+                    and max(inputs(other), default=width) < width
+                ):
+                    found.add(one.index - width)
+    return frozenset(found)
+
+
+def _check_equality(node: nodes.Join, join: ast.Join) -> Span:
+    place = join.condition.span if join.condition is not None else join.span
+    equalities = (p for p in conjuncts(node.condition) if isinstance(p, Call))
+    if not any(p.function == "=" for p in equalities):
+        raise script_error(
+            "PLAN-074", "a temporal join needs an equality between the two tables", place
+        )
+    return place
 
 
 def _name_of(relation: ast.Relation | None) -> str | None:

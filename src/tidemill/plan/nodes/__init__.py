@@ -43,6 +43,7 @@ from tidemill.plan.nodes.groups import (
 from tidemill.plan.nodes.joins import (
     IntervalJoin,
     Join,
+    LookupJoin,
     TemporalJoin,
     WindowJoin,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "GroupWindowAggregate",
     "IntervalJoin",
     "Join",
+    "LookupJoin",
     "Keys",
     "Match",
     "NO_KEYS",

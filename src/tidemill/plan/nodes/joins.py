@@ -193,9 +193,19 @@ class IntervalJoin(TimedJoin):
     lower: int
     upper: int
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the interval ends before it begins: nothing waits for anything."""
+        return self.lower > self.upper
+
+    @property
+    def is_rowtime(self) -> bool:
+        """Whether event time counts, and not the machine's."""
+        clock = t.time_attribute(self.left.columns[self.left_time].type)
+        return clock is t.TimeAttribute.ROWTIME
+
     def describe(self) -> str:
-        rowtime = t.time_attribute(self.left.columns[self.left_time].type)
-        clock = "true" if rowtime is t.TimeAttribute.ROWTIME else "false"
+        clock = "true" if self.is_rowtime else "false"
         return (
             f"IntervalJoin(joinType=[{_JOIN_NAMES[self.kind]}], windowBounds=[isRowTime={clock},"
             f" leftLowerBound={-self.upper}, leftUpperBound={-self.lower},"
@@ -224,6 +234,12 @@ class TemporalJoin(Join):
         return type_
 
     @property
+    def version_time(self) -> int:
+        """The right side's column with the time from which a version holds."""
+        clocks = (t.time_attribute(c.type) for c in self.right.columns)
+        return next(i for i, clock in enumerate(clocks) if clock is t.TimeAttribute.ROWTIME)
+
+    @property
     def kinds(self) -> ChangelogMode:
         return self.left.kinds
 
@@ -239,4 +255,32 @@ class TemporalJoin(Join):
         return (
             f"TemporalJoin(joinType=[{_JOIN_NAMES[self.kind]}], where=[{self.where}],"
             f" asOf=[{time}])"
+        )
+
+
+@dataclass(frozen=True)
+class LookupJoin(Join):
+    """Each row of the left side with the rows that a table has when its batch runs: nothing is remembered."""
+
+    def _left_type(self, type_: t.SqlType) -> t.SqlType:
+        return type_
+
+    @property
+    def kinds(self) -> ChangelogMode:
+        return self.left.kinds
+
+    @property
+    def upsert_keys(self) -> Keys:
+        return (
+            self.left.upsert_keys if self._is_unique(self.right, self.right_keys) else frozenset()
+        )
+
+    def asks(self, child: int, wanted: Updates) -> tuple[Updates, ...]:
+        return (wanted,)
+
+    def describe(self) -> str:
+        left, right = self.left.columns, self.right.columns
+        by = ", ".join(f"{right[b].name}={left[a].name}" for a, b in self.pairs)
+        return (
+            f"LookupJoin(joinType=[{_JOIN_NAMES[self.kind]}], lookup=[{by}], where=[{self.where}])"
         )

@@ -29,6 +29,7 @@ public final class Fault extends RuntimeException {
   public static final String CONFLICT = "RUN-025";
   public static final String SEVERAL_ROWS = "RUN-026";
   public static final String JSON_KEY = "RUN-027";
+  public static final String FILES_UNREACHABLE = "RUN-015";
   public static final String NULL_ROWTIME = "RUN-028";
 
   private static final ObjectMapper JSON = new ObjectMapper();

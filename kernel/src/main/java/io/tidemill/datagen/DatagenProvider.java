@@ -41,11 +41,18 @@ public final class DatagenProvider implements TableProvider, DataSourceRegister 
       Long maxRowsPerBatch,
       String channel)
       implements Serializable {
+    /** A rate that holds nothing up: rows are there from the beginning. */
+    private static final long AT_ONCE = 1_000_000_000;
+
     Spec {
       partitions = partitions == null ? 2 : partitions;
       if (rowsPerSecond <= 0 || partitions <= 0) {
         throw new IllegalArgumentException("rowsPerSecond and partitions must be positive");
       }
+    }
+
+    boolean isAtOnce() {
+      return rowsPerSecond >= AT_ONCE && numberOfRows != null;
     }
   }
 

@@ -184,6 +184,9 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
       startNanos = now;
       startRows = from;
     }
+    if (spec.isAtOnce()) {
+      return end;
+    }
     double elapsed = (now - startNanos) / 1e9;
     long due = startRows + (long) (elapsed * spec.rowsPerSecond());
     long most = spec.rowsPerSecond() * MOST_SECONDS_PER_BATCH;

@@ -1,7 +1,10 @@
 package io.tidemill.kafka;
 
+import io.tidemill.files.PartFiles;
 import java.io.Serializable;
+import java.util.List;
 import java.util.Map;
+import java.util.TreeSet;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -138,7 +141,24 @@ final class KafkaWrite implements Write, StreamingWrite, BatchWrite {
   @Override
   public void commit(WriterCommitMessage[] messages) {
     Printer.print(spec, messages);
+    succeed(messages);
     written.add(spec, messages);
+  }
+
+  /** Puts a file that says so into each partition of a table of files that has got rows. */
+  private void succeed(WriterCommitMessage[] messages) {
+    for (int i = 0; i < spec.sinks().size(); i++) {
+      SinkSpec.Target target = spec.sinks().get(i);
+      if (target.isFiles() && target.successFile() != null) {
+        TreeSet<String> directories = new TreeSet<>();
+        for (WriterCommitMessage message : messages) {
+          if (message instanceof Written.Message task) {
+            directories.addAll(task.lines().getOrDefault(i, List.of()));
+          }
+        }
+        PartFiles.succeed(directories, target.table(), target.successFile());
+      }
+    }
   }
 
   @Override

@@ -1,11 +1,13 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import io.tidemill.files.PartFiles;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -32,6 +34,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
   private final long[] rows;
   private final long[] bytes;
   private final Map<Integer, List<String>> lines = new HashMap<>();
+  private final Map<Integer, PartFiles> files = new TreeMap<>();
   // By sink. Decoding and checking a topic name for every row would cost more than sending it.
   private final List<Map<UTF8String, String>> topics = new ArrayList<>();
   private final Map<String, Integer> partitionCounts = new HashMap<>();
@@ -58,6 +61,11 @@ final class KafkaWriter implements DataWriter<InternalRow> {
     if (!target.isKafka()) {
       if (target.isPrint()) {
         lines.computeIfAbsent(sink, s -> new ArrayList<>()).add(line(row));
+      } else if (target.isFiles()) {
+        byte[] line = row.getBinary(layout.value());
+        String partition = isNull(row, layout.topic()) ? "" : row.getUTF8String(layout.topic()).toString();
+        files.computeIfAbsent(sink, this::partFiles).write(partition, line);
+        bytes[sink] += line.length;
       }
       return;
     }
@@ -93,6 +101,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
         Transactions.pass(id(i), epoch);
       }
     }
+    files.forEach((sink, parts) -> lines.put(sink, parts.commit()));
     return new Written.Message(rows, bytes, lines);
   }
 
@@ -107,6 +116,14 @@ final class KafkaWriter implements DataWriter<InternalRow> {
         lanes[i] = null;
       }
     }
+    files.values().forEach(PartFiles::close);
+    files.clear();
+  }
+
+  private PartFiles partFiles(int sink) {
+    SinkSpec.Target target = spec.sinks().get(sink);
+    String name = "part-%s-%d-%d-%d".formatted(spec.job(), sink, epoch, number);
+    return new PartFiles(target.table(), target.path(), name);
   }
 
   /** The row's kind, which stands in its column for the partition, and its text. */

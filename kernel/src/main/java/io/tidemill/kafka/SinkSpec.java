@@ -16,8 +16,9 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    * One table as the target of rows.
    *
    * @param connector {@code kafka}; {@code print}: the rows' values are lines of text, for the {@link
-   *     Printer} of the job; {@code blackhole}: nothing becomes of the rows. All else is for {@code
-   *     kafka} only
+   *     Printer} of the job; {@code filesystem}: their values are lines of files, in the partition
+   *     that stands for a topic; {@code blackhole}: nothing becomes of the rows. All else but {@code
+   *     path} is for {@code kafka} only
    * @param topic where a row goes that names no topic itself
    * @param topics the topics that a row may name; null if {@code topicPattern} tells, or any may
    * @param topicPattern a Java regular expression that the topic of a row must match in full
@@ -30,6 +31,9 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
    *     {@code partition} is the number of its writer, or, without one, that of its task
    * @param parallelism how many writers the table asks for; null if as many as there are tasks
    * @param buffer null to write every change of a key
+   * @param path the directory of {@code filesystem}
+   * @param successFile what is put into each of its partitions with a batch that has rows of it; null
+   *     for nothing
    */
   record Target(
       String table,
@@ -43,13 +47,15 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
       String transactionalIdPrefix,
       String partitioner,
       Integer parallelism,
-      Buffer buffer)
+      Buffer buffer,
+      String path,
+      String successFile)
       implements Serializable {
     Target {
       connector = connector == null ? "kafka" : connector;
       guarantee = guarantee == null ? "at-least-once" : guarantee;
       partitioner = partitioner == null ? "default" : partitioner;
-      if (!List.of("kafka", "print", "blackhole").contains(connector)) {
+      if (!List.of("kafka", "print", "filesystem", "blackhole").contains(connector)) {
         throw new IllegalArgumentException("connector '" + connector + "' is not known");
       }
       if (!List.of("exactly-once", "at-least-once", "none").contains(guarantee)) {
@@ -65,6 +71,10 @@ record SinkSpec(String job, List<Target> sinks) implements Serializable {
 
     boolean isKafka() {
       return connector.equals("kafka");
+    }
+
+    boolean isFiles() {
+      return connector.equals("filesystem");
     }
 
     boolean isPrint() {

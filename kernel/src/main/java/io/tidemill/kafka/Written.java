@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
  * when a trigger had nothing to do.
  */
 final class Written {
-  /** What one task wrote, in the order of the sinks, and the lines to print, by sink. */
+  /** What one task wrote, in the order of the sinks, and by sink the lines to print, or the directories of files. */
   record Message(long[] rows, long[] bytes, Map<Integer, List<String>> lines)
       implements WriterCommitMessage {}
 

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.NoSuchElementException;
+import java.util.function.Consumer;
 
 /**
  * A sorted bag: entries by their keys' bytes, unsigned, one entry a key. An operator has one for each collection that it
@@ -160,6 +161,49 @@ final class Bag {
     page.size--;
     page.changed = true;
     return true;
+  }
+
+  /** Removes the entries before a key, in order; those of a page at a time. */
+  void removeBefore(byte[] key, Consumer<Entry> removed) {
+    for (int i = 0; i < pages.size(); i++) {
+      if (pages.get(i).size > 0) {
+        Page p = loaded(i);
+        List<Entry> gone = p.entries.subList(0, position(p.entries, key));
+        if (gone.isEmpty()) {
+          return;
+        }
+        gone.forEach(removed);
+        gone.clear();
+        p.size = p.entries.size();
+        p.changed = true;
+        if (p.size > 0) {
+          return;
+        }
+      }
+    }
+  }
+
+  /** The entry of a key or else the one before it, or null. */
+  Entry floor(byte[] key) {
+    if (find(key)) {
+      return page.entries.get(at);
+    }
+    if (at > 0) {
+      return page.entries.get(at - 1);
+    }
+    for (int i = number - 1; i >= 0; i--) {
+      if (pages.get(i).size > 0) {
+        List<Entry> entries = loaded(i).entries;
+        return entries.get(entries.size() - 1);
+      }
+    }
+    return null;
+  }
+
+  /** The first entry, or null. */
+  Entry first() {
+    Cursor all = all();
+    return all.hasNext() ? all.next() : null;
   }
 
   private boolean find(byte[] key) {

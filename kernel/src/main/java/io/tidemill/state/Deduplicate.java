@@ -20,7 +20,10 @@ import scala.Tuple2;
  * <p>State: the last row, or nothing but that there was a first one. Rows that change nothing do not keep it alive.
  */
 final class Deduplicate extends KeyedProcessor {
-  /** What the planner asks. {@code time} is the column of the rowtime or, if arrival counts, of the processing time. */
+  /**
+   * What the planner asks. {@code time} is the column of the rowtime or, if arrival counts, of the processing time.
+   * {@code every}: each last row is told, and not just that of a batch.
+   */
   record DeduplicateSpec(
       String name,
       List<String> keys,
@@ -28,6 +31,7 @@ final class Deduplicate extends KeyedProcessor {
       String time,
       boolean rowtime,
       boolean last,
+      boolean every,
       boolean updateBefore,
       List<Long> ttl,
       TimeSpec clock)
@@ -75,11 +79,12 @@ final class Deduplicate extends KeyedProcessor {
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> choose =
         rows -> new LastRows(rows, order(spec, columns), (isThere, kind) -> {});
-    Dataset<Tuple2<byte[], byte[]>> pairs =
-        Packing.number(Packing.pack(input, keys, columns)).mapPartitions(choose, Packing.PAIRS);
+    Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, keys, columns));
     KeyedProcessor operator =
         new Deduplicate(spec, columns).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
-    return Packing.unpack(operator.over(pairs), new StructType(), columns);
+    Dataset<Tuple2<byte[], byte[]>> chosen =
+        spec.every() ? pairs : pairs.mapPartitions(choose, Packing.PAIRS);
+    return Packing.unpack(operator.over(chosen), new StructType(), columns);
   }
 
   /** In which the row that is looked for is the greatest. */
@@ -104,6 +109,9 @@ final class Deduplicate extends KeyedProcessor {
 
   @Override
   boolean process(byte[] key, ByteReader before, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
+    if (spec.every()) {
+      return follow(before, rows, after, changes);
+    }
     byte[] chosen = rows.next();
     while (rows.hasNext()) {
       byte[] row = rows.next();
@@ -131,6 +139,24 @@ final class Deduplicate extends KeyedProcessor {
     if (isLate) {
       leave();
     }
+    return true;
+  }
+
+  /** Gives every row that is the last one by the time that it comes. */
+  private boolean follow(ByteReader before, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
+    byte[] last = before == null ? null : PackedRow.withHeader(0, before.readRest());
+    while (rows.hasNext()) {
+      byte[] row = rows.next();
+      if (last == null) {
+        changes.insert(Packing.NOTHING, row.clone());
+      } else if (order.compare(last, row) <= 0) {
+        changes.update(Packing.NOTHING, last.clone(), row.clone());
+      } else {
+        continue;
+      }
+      last = row;
+    }
+    after.writeRaw(last, PackedRow.HEADER, last.length - PackedRow.HEADER);
     return true;
   }
 

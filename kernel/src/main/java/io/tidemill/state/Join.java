@@ -137,7 +137,6 @@ final class Join extends KeyedProcessor {
     }
   }
 
-  /** A side's rows by their keys. {@code kept}: whether a row whose key holds a NULL is given all the same. */
   private static Dataset<Tuple2<byte[], byte[]>> packed(
       Dataset<Row> input,
       SideSpec side,
@@ -146,8 +145,23 @@ final class Join extends KeyedProcessor {
       boolean kept,
       long bit,
       Counts counts) {
-    StructType keys = Packing.columns(input.schema(), side.keys(), spec.name());
-    Column never = neverMatches(input, keys, spec.nullSafe());
+    Dataset<Tuple2<byte[], byte[]>> pairs =
+        packed(input, side, columns, spec.name(), spec.nullSafe(), kept, bit, counts);
+    return side.unique() == null ? pairs : Packing.number(pairs);
+  }
+
+  /** A side's rows by their keys. {@code kept}: whether a row whose key holds a NULL is given all the same. */
+  static Dataset<Tuple2<byte[], byte[]>> packed(
+      Dataset<Row> input,
+      SideSpec side,
+      StructType columns,
+      String name,
+      List<Boolean> nullSafe,
+      boolean kept,
+      long bit,
+      Counts counts) {
+    StructType keys = Packing.columns(input.schema(), side.keys(), name);
+    Column never = neverMatches(input, keys, nullSafe);
     Dataset<Row> rows = input;
     if (never != null && !kept) {
       rows = input.where(functions.not(never).or(counts.leavesOut(Packing.kind(input))));
@@ -155,13 +169,11 @@ final class Join extends KeyedProcessor {
     Column key = Packing.key(rows, keys);
     if (never != null && kept) {
       // Nobody waits for these rows: they are spread, so that they are no burden to one task.
-      StructType by = side.unique() == null ? columns : Packing.columns(columns, side.unique(), spec.name());
+      StructType by = side.unique() == null ? columns : Packing.columns(columns, side.unique(), name);
       Expression spread = PackedRow.spread(ExpressionUtils.expression(Packing.key(rows, by)));
       key = functions.when(never, ExpressionUtils.column(spread)).otherwise(key);
     }
-    Column header = Packing.kind(rows).bitwiseOR(bit);
-    Dataset<Tuple2<byte[], byte[]>> pairs = Packing.pack(rows, key, columns, header);
-    return side.unique() == null ? pairs : Packing.number(pairs);
+    return Packing.pack(rows, key, columns, Packing.kind(rows).bitwiseOR(bit));
   }
 
   /** Whether a row's key holds a NULL where NULL is equal to nothing; null where none may. */

@@ -134,17 +134,6 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     return false;
   }
 
-  /** Has a key for which no rows have come in this batch processed, with none; what leaves. */
-  final List<Tuple2<byte[], byte[]>> wake(byte[] key) {
-    Object other = ImplicitGroupingKeyTracker.getImplicitKeyOption().get();
-    ImplicitGroupingKeyTracker.setImplicitKey(key);
-    try {
-      return process(key, java.util.Collections.emptyIterator());
-    } finally {
-      ImplicitGroupingKeyTracker.setImplicitKey(other);
-    }
-  }
-
   /** Told by {@link #process}: these rows write nothing, so that the key's state is as old as it was. */
   final void leave() {
     isLeft = true;
@@ -273,10 +262,20 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
         throw new IllegalStateException(name + ": rows came without watermarks");
       }
     }
-    return CollectionConverters.asScala(process(key, rows(pairs)).iterator());
+    return CollectionConverters.asScala(turn(key, rows(pairs)).iterator());
   }
 
-  private List<Tuple2<byte[], byte[]>> process(byte[] key, java.util.Iterator<byte[]> rows) {
+  /** Processes a key for which no rows have come; told by {@link #advance}, whose result is read outside of any key. */
+  final List<Tuple2<byte[], byte[]>> wake(byte[] key) {
+    ImplicitGroupingKeyTracker.setImplicitKey(key);
+    try {
+      return turn(key, java.util.Collections.emptyIterator());
+    } finally {
+      ImplicitGroupingKeyTracker.removeImplicitKey();
+    }
+  }
+
+  private List<Tuple2<byte[], byte[]>> turn(byte[] key, java.util.Iterator<byte[]> rows) {
     // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
     byte[] before = blank ? null : state.get();
     if (before != null && expiry.isOver(written(before))) {

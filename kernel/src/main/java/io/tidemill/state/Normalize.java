@@ -23,7 +23,8 @@ final class Normalize extends KeyedProcessor {
   /**
    * What the planner asks. {@code origin} and {@code order} are columns: the partition that a row comes from and its
    * place there; without them rows are numbered as they come. {@code filtered}: rows are missing that the table has, so
-   * that nobody knows which deletes are of unknown rows.
+   * that nobody knows which deletes are of unknown rows. {@code every}: each change is told, and not just what a batch
+   * comes to; and a delete as it came, with the time that it has, and not as the row that it takes away.
    */
   record NormalizeSpec(
       String name,
@@ -32,6 +33,7 @@ final class Normalize extends KeyedProcessor {
       String origin,
       String order,
       boolean filtered,
+      boolean every,
       boolean updateBefore,
       List<Long> ttl,
       TimeSpec clock)
@@ -69,7 +71,8 @@ final class Normalize extends KeyedProcessor {
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> last =
         rows -> new LastRows(rows, Header.BY_NUMBER, operator::look);
     StructType none = new StructType();
-    return Packing.unpack(operator.over(pairs.mapPartitions(last, Packing.PAIRS)), none, columns);
+    Dataset<Tuple2<byte[], byte[]>> chosen = spec.every() ? pairs : pairs.mapPartitions(last, Packing.PAIRS);
+    return Packing.unpack(operator.over(chosen), none, columns);
   }
 
   @Override
@@ -99,24 +102,36 @@ final class Normalize extends KeyedProcessor {
       isThere = Header.endsAdded(header);
       moved |= origin >= 0 && origin(last) != origin;
       origin = origin(last);
+      if (spec.every() && rows.hasNext()) {
+        old = step(old, last, isThere, changes);
+      }
     }
     if (moved && spec.order() != null) {
       counts.add(Counts.SEVERAL_PARTITIONS, 1);
     }
+    step(old, last, isThere, changes);
     if (!isThere) {
-      if (old != null) {
-        changes.delete(Packing.NOTHING, PackedRow.withHeader(0, old));
-      }
       return false;
     }
     after.writeVarint(origin);
     after.writeRaw(last, PackedRow.HEADER, last.length - PackedRow.HEADER);
-    if (old == null) {
-      changes.insert(Packing.NOTHING, last);
-    } else if (expires() || !equal(old, last)) {
-      changes.update(Packing.NOTHING, PackedRow.withHeader(0, old), last);
-    }
     return true;
+  }
+
+  /** Tells how a key's row becomes another one; the body of that, or null if there is none. */
+  private byte[] step(byte[] old, byte[] row, boolean isThere, Changes changes) {
+    if (!isThere) {
+      if (old != null) {
+        changes.delete(Packing.NOTHING, spec.every() ? row : PackedRow.withHeader(0, old));
+      }
+      return null;
+    }
+    if (old == null) {
+      changes.insert(Packing.NOTHING, row);
+    } else if (expires() || !equal(old, row)) {
+      changes.update(Packing.NOTHING, PackedRow.withHeader(0, old), row);
+    }
+    return spec.every() ? PackedRow.body(row) : null;
   }
 
   /** Counts a row whose key is there, or is not, where it should not be so. */

@@ -139,7 +139,7 @@ public final class Operators {
    *
    * <pre>
    * {"name": "ChangelogNormalize of prices", "keys": ["c0"], "columns": ["c0", "c1"], "origin": "_origin" | null,
-   *  "order": "_order" | null, "filtered": false, "updateBefore": true, "ttl": [3600000] | null}
+   *  "order": "_order" | null, "filtered": false, "every": false, "updateBefore": true, "ttl": [3600000] | null}
    * </pre>
    *
    * In: rows to put in (+I, +U) and to take out (-U, -D) by key. Out: the columns, {@code _kind}.
@@ -169,7 +169,7 @@ public final class Operators {
    *
    * <pre>
    * {"name": "Deduplicate of clicks", "keys": ["c0"], "columns": ["c0", "c1"], "time": "c1", "rowtime": true,
-   *  "last": true, "updateBefore": true}
+   *  "last": true, "every": false, "updateBefore": true}
    * </pre>
    *
    * Out: the columns, {@code _kind}.
@@ -247,5 +247,36 @@ public final class Operators {
    */
   public static Dataset<Row> join(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
     return Join.plan(left, right, Spec.parse(specJson, Join.JoinSpec.class), counts);
+  }
+
+  /**
+   * A join of rows whose times are near each other: left time + lower <= right time <= left time + upper.
+   *
+   * <pre>
+   * {"name": "IntervalJoin of a and b", "kind": "INNER|LEFT|RIGHT|FULL", "left": {…}, "right": {…}, "nullSafe": […],
+   *  "condition": "c1 > c3" | null, "leftTime": "c2", "rightTime": "c4", "lower": 0, "upper": 3600000,
+   *  "rowtime": true, "clock": {"channel": "o1", "tasks": 2}}
+   * </pre>
+   *
+   * The sides are told as those of {@link #join}. Out: the left side's columns, those of the right side, {@code _kind},
+   * which is always +I.
+   */
+  public static Dataset<Row> intervalJoin(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
+    return IntervalJoin.plan(left, right, Spec.parse(specJson, IntervalJoin.IntervalSpec.class), counts);
+  }
+
+  /**
+   * A join of rows with the versions of a table that held at their time.
+   *
+   * <pre>
+   * {"name": "TemporalJoin of a and b", "kind": "INNER|LEFT", "left": {…}, "right": {…}, "nullSafe": […],
+   *  "condition": "c1 > c3" | null, "leftTime": "c2", "rightTime": "c4", "ttl": [0],
+   *  "clock": {"channel": "o1", "tasks": 2}}
+   * </pre>
+   *
+   * Out: the left side's columns, those of the right side, {@code _kind}, which is that of the left row.
+   */
+  public static Dataset<Row> temporalJoin(Dataset<Row> left, Dataset<Row> right, String specJson, Counts counts) {
+    return TemporalJoin.plan(left, right, Spec.parse(specJson, TemporalJoin.TemporalSpec.class), counts);
   }
 }
