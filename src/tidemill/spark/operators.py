@@ -189,7 +189,8 @@ def limit(frame: DataFrame, node: nodes.Sort, arriving: ChangelogMode, demand: D
 def deduplicate(
     frame: DataFrame, node: nodes.Deduplicate, demand: Demand, every: bool = False
 ) -> DataFrame:
-    """The last row of each key, or the first one by processing time. `every`: each last row is told, and not just that of a batch."""
+    """The last row of each key, or the first one by processing time. `every`: each last row is told, and not just
+    that of a batch."""
     spec = {**deduplicate_spec(node), "every": every and node.last}
     rows = operator("deduplicate", [frame], spec, demand)
     return rows if node.last else rows.drop(KIND_COLUMN)
