@@ -3,7 +3,7 @@ from __future__ import annotations
 import json as stdlib_json
 import pickle
 import struct
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import orjson
 import pyarrow as pa
@@ -563,11 +563,9 @@ def test_decimals_are_exact(texts, size):
 
 
 def round_half_up(value: Decimal, scale: int) -> Decimal:
-    whole, rest = divmod(abs(int(value.scaleb(20))), 10 ** (20 - scale)) if scale <= 20 else (0, 0)
-    if scale > 20:
-        return value
-    whole += 2 * rest >= 10 ** (20 - scale)
-    return Decimal(-whole if value < 0 else whole).scaleb(-scale)
+    # Python's own 28 digits are not enough.
+    with localcontext(prec=100):
+        return value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
 
 
 def test_typed_way_is_taken_and_comes_back_after_other_documents(monkeypatch):

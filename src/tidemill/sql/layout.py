@@ -665,6 +665,18 @@ _MATCH_CLAUSES = frozenset(
     {"MEASURES", "ONE", "ALL", "AFTER", "PATTERN", "WITHIN", "SUBSET", "DEFINE"}
 )
 _LIKE_OPTIONS = frozenset({"INCLUDING", "EXCLUDING", "OVERWRITING"})
+_LIKE_PARTS = frozenset(
+    [
+        "ALL",
+        "CONSTRAINTS",
+        "DISTRIBUTION",
+        "GENERATED",
+        "METADATA",
+        "OPTIONS",
+        "PARTITIONS",
+        "WATERMARKS",
+    ]
+)
 
 
 def _bracket(bracket: _Bracket, before: str) -> _Doc:
@@ -696,7 +708,7 @@ def _bracket(bracket: _Bracket, before: str) -> _Doc:
 
 
 def _is_like_options(items: list[_Item]) -> bool:
-    """(INCLUDING ALL …), and not a window that is based on one of such a name."""
+    """(INCLUDING ALL …), and not a window that is based on one of such a name, or a column that has one."""
     following = _key(items, 1)
     return (
         _key(items, 0) in _LIKE_OPTIONS and following.isalpha() and following not in _WINDOW_CLAUSES

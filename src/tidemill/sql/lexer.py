@@ -128,7 +128,7 @@ _TOKEN = re.compile(
 # SET and RESET take their key and value as plain text up to the semicolon; quotes are optional.
 _RAW_SET = re.compile(rf"\s+(?P<key>{_TEXT}|[^\s'=;]+)\s*=[^\S\r\n]*(?P<value>{_TEXT}|[^;\r\n]*)")
 _RAW_RESET = re.compile(r"[^\S\r\n]+(?P<key>[^\s';]+)")
-_TRAILING_COMMENT = re.compile(r"(?:^|\s)--.*")
+_TRAILING_COMMENT = re.compile(r"(?:^|\s)(?:--|/\*).*")
 
 _OPENINGS = {
     "'": ("text", "a text ends with ', and a ' inside it is written twice: ''"),
