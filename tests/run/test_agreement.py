@@ -27,6 +27,7 @@ ONLY_WHEN_RUN = {
     "RUN-010": "a record has to be read",
     "RUN-011": "a row has to be written",
     "RUN-013": "a row has to be written",
+    "RUN-016": "a file or a database has to be read",
     "RUN-020": "a value has to be cast",
     "RUN-021": "a value has to be divided",
     "RUN-022": "memory has to run out",

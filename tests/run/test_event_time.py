@@ -18,6 +18,8 @@ from world import World, forget_last_commit, job_directory
 from tidemill import Session
 from tidemill.broker.records import Record
 from tidemill.cli.status import status
+from tidemill.errors import JobError
+from tidemill.spark.checkpoints import Checkpoint, repartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -175,6 +177,13 @@ def test_windows_by_the_clock_of_the_machine_close_without_rows(world: World) ->
         time.sleep(2)
         batches = {r["batchId"] for r in job.reports() if "addBatch" in r["durationMs"]}
         assert len(batches) <= 5, "nothing is due, and batches run all the same"
+
+
+def test_state_that_waits_for_a_time_is_not_cut_anew(world: World) -> None:
+    topic = world.create(row("a", 5))
+    world.run(table(world, topic) + COUNT.format(TUMBLE), keep=True)
+    with pytest.raises(JobError, match="state that waits for a time, in WindowAggregate"):
+        repartition(Checkpoint(world.spark, job_directory(world).as_uri()), 3)
 
 
 def test_status_names_the_partition_that_holds_back(world: World) -> None:

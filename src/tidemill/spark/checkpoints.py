@@ -414,6 +414,13 @@ def repartition(checkpoint: Checkpoint, parallelism: int) -> bool:
         raise _not_now(
             "has no state", "its parallelism follows 'parallelism.default' at every start"
         )
+    waiting = [o["name"] for o in stored.get("operators", ()) if "clock" in o.get("spec", {})]
+    if waiting:
+        # Spark moves state by the key under which it is kept; what waits for a time is kept by that time.
+        raise _not_now(
+            f"has state that waits for a time, in {waiting[0]}: it cannot be cut anew yet",
+            "start with the other parallelism and a new checkpoint, or with --reset-state",
+        )
     unfinished = checkpoint.unfinished_partitions()
     if unfinished not in (None, parallelism):
         raise _not_now(
