@@ -158,6 +158,25 @@ def test_sliding_windows_write_a_row_once(world: World) -> None:
     assert 0 < puts[1] <= 3 * puts[60], puts
 
 
+def test_closing_a_window_does_not_read_open_ones(world: World) -> None:
+    """The same hundred keys close, beside no other key and beside three thousand whose windows stay open."""
+    read = []
+    for others in (0, 3000):
+        closing = [row(f"k{i}", 5) for i in range(100)]
+        staying = [row(f"o{i}", 15) for i in range(others)]
+        topic = world.create(*closing, *staying)
+        script = table(world, topic) + COUNT.format(TUMBLE)
+        world.checkpoint = world.checkpoint.with_name(f"checkpoint-{others}")
+        world.run(script, keep=True)
+        world.reports.clear()
+        world.produce(topic, row("last", 12))
+        world.run(script, keep=True)
+        assert len(counts(world)) == 100
+        read.append(state_entries(world, "rocksdbTotalBytesReadThroughIterator"))
+    # Of the open ones the first is looked at, to see that it is not due.
+    assert 0 < read[1] < 1.1 * read[0], read
+
+
 def test_windows_by_the_clock_of_the_machine_close_without_rows(world: World) -> None:
     topic = world.create()
     out = world.create(hint="out")
