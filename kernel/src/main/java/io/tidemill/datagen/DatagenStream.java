@@ -185,7 +185,8 @@ final class DatagenStream implements MicroBatchStream, SupportsTriggerAvailableN
       startRows = from;
     }
     if (spec.isAtOnce()) {
-      return end;
+      Long most = spec.maxRowsPerBatch();
+      return most == null ? end : Math.min(end, from + most);
     }
     double elapsed = (now - startNanos) / 1e9;
     long due = startRows + (long) (elapsed * spec.rowsPerSecond());

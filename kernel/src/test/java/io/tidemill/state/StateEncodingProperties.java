@@ -342,7 +342,8 @@ public final class StateEncodingProperties {
     final int outputs;
 
     Side(List<AggregateSpec.Call> calls, boolean retracting) {
-      accumulators = new Accumulators(new AggregateSpec("test", List.of(), calls, true, retracting, null), ARGUMENTS);
+      AggregateSpec spec = new AggregateSpec("test", List.of(), calls, true, retracting, null, null, null);
+      accumulators = new Accumulators(spec, ARGUMENTS, 0);
       outputs = calls.size();
       group = accumulators.newGroups(1);
       Pages pages = pagesIn(store);
