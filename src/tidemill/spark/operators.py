@@ -10,7 +10,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill import types as t
-from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, ChangelogMode, RowKind
+from tidemill.changelog import (
+    INSERT_ONLY,
+    KIND_COLUMN,
+    ORDER_COLUMN,
+    ORIGIN_COLUMN,
+    ChangelogMode,
+    RowKind,
+)
 from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal, SortKey
 from tidemill.plan.nodes import Keys
@@ -273,14 +280,8 @@ def join(
 ) -> DataFrame:
     """Two changelogs in; columns c0… of the joined table and the row kind out. `condition` is what must hold beside the
     equalities, over c0… of both sides. `last`: no operator comes after."""
-    width = len(node.left.columns)
     spec = {
-        "name": f"Join of {table_of(node.left)} and {table_of(node.right)}",
-        "kind": node.kind,
-        "left": _side(left.mode, node.left, [a for a, _ in node.pairs], 0),
-        "right": _side(right.mode, node.right, [b for _, b in node.pairs], width),
-        "nullSafe": [is_null_safe(part) for part in node.equalities],
-        "condition": condition,
+        **sides_spec(node, condition, left.mode, right.mode),
         "updateKey": _update_key(node.upsert_keys, last),
         "updates": RowKind.UPDATE_AFTER in demand.mode,
         "deletes": RowKind.DELETE in demand.mode,
@@ -289,6 +290,26 @@ def join(
         "join", [left.frame, after_left(right.frame, node)], spec, demand, str(spec["name"])
     )
     return result.drop(KIND_COLUMN) if demand.mode.insert_only else result
+
+
+def sides_spec(
+    node: nodes.Join,
+    condition: str | None,
+    left_mode: ChangelogMode = INSERT_ONLY,
+    right_mode: ChangelogMode = INSERT_ONLY,
+) -> dict[str, Any]:
+    """What the kernel is told of the two sides of any join. A row whose side sends updates without the row before is
+    known by a key of its own, others by all of their columns."""
+    width = len(node.left.columns)
+    left, right = [a for a, _ in node.pairs], [b for _, b in node.pairs]
+    return {
+        "name": f"{type(node).__name__} of {table_of(node.left)} and {table_of(node.right)}",
+        "kind": node.kind,
+        "left": _side(left_mode, node.left, left, 0),
+        "right": _side(right_mode, node.right, right, width),
+        "nullSafe": [_is_null_safe(part) for part in node.equalities],
+        "condition": condition,
+    }
 
 
 def after_left(right: DataFrame, node: nodes.Join) -> DataFrame:
@@ -313,7 +334,7 @@ def _side(
     return {"columns": names(range(len(node.columns))), "keys": names(keys), "unique": unique}
 
 
-def is_null_safe(equality: Expr) -> bool:
+def _is_null_safe(equality: Expr) -> bool:
     return isinstance(equality, Call) and equality.function == "IS NOT DISTINCT FROM"
 
 

@@ -6,16 +6,13 @@ has one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tidemill.changelog import KIND_COLUMN
 from tidemill.plan import nodes
 from tidemill.spark.expressions import column_name
-from tidemill.spark.operators import Demand, is_null_safe, operator, table_of
+from tidemill.spark.operators import Demand, after_left, operator, sides_spec
 from tidemill.spark.types import spark_ddl
 
 
@@ -30,14 +27,14 @@ def interval_join(
     if node.is_empty:
         return _never_joined(left, right, node)
     spec = {
-        **_sides(node, condition),
+        **sides_spec(node, condition),
         "leftTime": column_name(node.left_time),
         "rightTime": column_name(len(node.left.columns) + node.right_time),
         "lower": node.lower,
         "upper": node.upper,
         "rowtime": node.is_rowtime,
     }
-    frames = [left, _shifted(right, node)]
+    frames = [left, after_left(right, node)]
     return operator("intervalJoin", frames, spec, demand, str(spec["name"])).drop(KIND_COLUMN)
 
 
@@ -72,11 +69,11 @@ def temporal_join(
     """Rows of the left side with the version that held at their rowtime."""
     width = len(node.left.columns)
     spec = {
-        **_sides(node, condition),
+        **sides_spec(node, condition),
         "leftTime": column_name(node.time),
         "rightTime": column_name(width + node.version_time),
     }
-    frames = [left, _shifted(right, node)]
+    frames = [left, after_left(right, node)]
     rows = operator("temporalJoin", frames, spec, demand, str(spec["name"]))
     return rows.drop(KIND_COLUMN) if demand.mode.insert_only else rows
 
@@ -86,40 +83,9 @@ def lookup_join(
 ) -> DataFrame:
     """Rows of the left side with what the right side has just now. The right side is sent to the tasks of the left one,
     so that rows stay in their tasks and in their order."""
-    shifted = _shifted(right, node)
+    shifted = after_left(right, node)
     how = "left" if node.kind == "LEFT" else "inner"
     joined = left.join(f.broadcast(shifted), f.expr(condition), how)
     own = [column_name(i) for i in range(len(node.left.columns))]
     hidden = [c for c in left.columns if c not in own]
     return joined.select(*own, *shifted.columns, *hidden)
-
-
-def _sides(node: nodes.Join, condition: str | None) -> dict[str, Any]:
-    width = len(node.left.columns)
-    name = type(node).__name__
-    return {
-        "name": f"{name} of {table_of(node.left)} and {table_of(node.right)}",
-        "kind": node.kind,
-        "left": _side(node.left, [a for a, _ in node.pairs], 0),
-        "right": _side(node.right, [b for _, b in node.pairs], width),
-        "nullSafe": [is_null_safe(part) for part in node.equalities],
-        "condition": condition,
-    }
-
-
-def _side(node: nodes.Node, keys: Sequence[int], shift: int) -> dict[str, Any]:
-    return {
-        "columns": [column_name(shift + i) for i in range(len(node.columns))],
-        "keys": [column_name(shift + k) for k in keys],
-        "unique": None,
-    }
-
-
-def _shifted(right: DataFrame, node: nodes.Join) -> DataFrame:
-    """The right side's columns under the names that they have in the result."""
-    width = len(node.left.columns)
-    moved = [
-        f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
-    ]
-    kind = [KIND_COLUMN] if KIND_COLUMN in right.columns else []
-    return right.selectExpr(*moved, *kind)

@@ -25,8 +25,8 @@ from tidemill.spark.operators import (
     Tally,
     after_left,
     aggregates_spec,
-    is_null_safe,
     operator,
+    sides_spec,
     sort_column,
     table_of,
 )
@@ -175,19 +175,9 @@ def window_join(
     """`condition`: what must hold beside the equalities, over c0… of both sides."""
     windows = node.left.windows
     assert windows is not None
-    width = len(node.left.columns)
-    keys = list(zip(*node.pairs, strict=True))
     spec = {
-        "name": f"WindowJoin of {table_of(node.left)} and {table_of(node.right)}",
-        "kind": node.kind,
-        "left": {"columns": _columns(width), "keys": [column_name(k) for k in keys[0]]},
-        "right": {
-            "columns": [column_name(width + i) for i in range(len(node.right.columns))],
-            "keys": [column_name(width + k) for k in keys[1]],
-        },
-        "nullSafe": [is_null_safe(part) for part in node.equalities],
-        "condition": condition,
-        "window": _attached_spec(node.left, windows.end.intersection(keys[0]), left),
+        **sides_spec(node, condition),
+        "window": _attached_spec(node.left, windows.end & node.left_keys, left),
     }
     frames = [left, after_left(right, node)]
     return operator("windowJoin", frames, spec, demand, str(spec["name"])).drop(KIND_COLUMN)

@@ -18,6 +18,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -43,7 +44,8 @@ public final class ProgressFile extends StreamingQueryListener {
     final Map<String, Counts> counts;
     /** By table and partition, what is known of its time; a run that goes on does not know what the one before has read. */
     final Map<String, ObjectNode> times = new ConcurrentHashMap<>();
-    private String unwritten;
+    /** Spark's report that is to be written next. */
+    private StreamingQueryProgress unwritten;
     private long written = System.nanoTime() - LEAST_NANOS;
 
     Followed(Path file, FileSystem files, String name, List<String> operators, Map<String, Counts> counts) {
@@ -105,7 +107,7 @@ public final class ProgressFile extends StreamingQueryListener {
       return;
     }
     try {
-      job.unwritten = text(job, event.progress().json());
+      job.unwritten = event.progress();
       write(job, false);
     } catch (IOException e) {
       LOG.warn("{} cannot be written: {}", job.file, e.toString());
@@ -177,7 +179,7 @@ public final class ProgressFile extends StreamingQueryListener {
     }
     Path next = job.file.suffix(".new");
     try (FSDataOutputStream out = job.files.create(next, true)) {
-      out.write(job.unwritten.getBytes(StandardCharsets.UTF_8));
+      out.write(text(job, job.unwritten.json()).getBytes(StandardCharsets.UTF_8));
     }
     job.files.delete(job.file, false);
     job.files.rename(next, job.file);

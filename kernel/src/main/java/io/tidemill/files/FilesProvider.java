@@ -4,7 +4,6 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.tidemill.Fault;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -149,7 +148,7 @@ public final class FilesProvider implements TableProvider, DataSourceRegister {
     }
 
     private static void collect(
-        FileSystem files, FileStatus at, Pattern pattern, List<LineReader.File> found) {
+        FileSystem files, FileStatus at, Pattern pattern, List<LineReader.File> found) throws IOException {
       if (!at.isDirectory()) {
         String path = at.getPath().toString();
         if (pattern == null || pattern.matcher(at.getPath().toUri().getPath()).matches()) {
@@ -157,16 +156,12 @@ public final class FilesProvider implements TableProvider, DataSourceRegister {
         }
         return;
       }
-      try {
-        for (FileStatus below : files.listStatus(at.getPath())) {
-          // As in Flink: what is being written, and what is not for readers.
-          String name = below.getPath().getName();
-          if (!name.startsWith(".") && !name.startsWith("_")) {
-            collect(files, below, pattern, found);
-          }
+      for (FileStatus below : files.listStatus(at.getPath())) {
+        // As in Flink: what is being written, and what is not for readers.
+        String name = below.getPath().getName();
+        if (!name.startsWith(".") && !name.startsWith("_")) {
+          collect(files, below, pattern, found);
         }
-      } catch (IOException e) {
-        throw new UncheckedIOException(e);
       }
     }
   }

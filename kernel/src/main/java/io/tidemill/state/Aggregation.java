@@ -25,6 +25,7 @@ final class Aggregation {
   private final Accumulators accumulators;
   private final Group group;
   private final ByteReader delta = new ByteReader();
+  private final ByteWriter scratch = new ByteWriter(256);
   private final UnsafeRowWriter result;
   private final int before;
 
@@ -92,7 +93,7 @@ final class Aggregation {
     }
   }
 
-  void writeDelta(ByteWriter out) {
+  private void writeDelta(ByteWriter out) {
     for (Accumulator accumulator : accumulators.all) {
       accumulator.writeDelta(group, out);
     }
@@ -134,6 +135,13 @@ final class Aggregation {
     if (unknown > 0) {
       counts.add(Counts.UNKNOWN_DELETE, unknown);
     }
+  }
+
+  /** Merges another group; none of its accumulators may need pages. */
+  void merge(Aggregation other) {
+    scratch.reset();
+    other.writeDelta(scratch);
+    merge(delta.over(scratch.buffer(), 0, scratch.size()));
   }
 
   /** Merges one delta. */

@@ -25,7 +25,7 @@ final class FirstByTime extends KeyedProcessor {
 
   private transient UnsafeRow row;
   private transient int time;
-  private transient Alarm alarm;
+  private transient Timer timer;
 
   FirstByTime(Deduplicate.DeduplicateSpec spec, StructType columns, Counts counts) {
     super(spec.name(), false, true);
@@ -57,7 +57,7 @@ final class FirstByTime extends KeyedProcessor {
   void open(Pages pages) {
     row = new UnsafeRow(columns.size());
     time = columns.fieldIndex(spec.time());
-    alarm = new Alarm(timeline());
+    timer = new Timer(timeline());
   }
 
   private long time(byte[] packed) {
@@ -71,11 +71,11 @@ final class FirstByTime extends KeyedProcessor {
 
   @Override
   boolean process(byte[] key, ByteReader before, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
-    alarm.clear();
+    timer.clear();
     boolean isDone = before != null && before.readByte() == DONE;
     byte[] first = null;
     if (before != null && !isDone) {
-      alarm.read(before);
+      timer.read(before);
       first = PackedRow.withHeader(0, before.readRest());
     }
     first = earliest(first, rows);
@@ -87,15 +87,15 @@ final class FirstByTime extends KeyedProcessor {
     if (first == null) {
       return false;
     }
-    if (Alarm.isDue(moment()) && time(first) <= moment().now()) {
-      alarm.set(key, Mark.END, moment());
+    if (Timer.isDue(moment()) && time(first) <= moment().now()) {
+      timer.set(key, Mark.END, moment());
       after.writeByte(DONE);
       changes.insert(Packing.NOTHING, first);
       return true;
     }
-    alarm.set(key, time(first), moment());
+    timer.set(key, time(first), moment());
     after.writeByte(WAITS);
-    alarm.write(after);
+    timer.write(after);
     after.writeRaw(first, PackedRow.HEADER, first.length - PackedRow.HEADER);
     return true;
   }
@@ -119,6 +119,6 @@ final class FirstByTime extends KeyedProcessor {
 
   @Override
   Iterator<Tuple2<byte[], byte[]>> advance() {
-    return Alarm.due(timeline(), moment(), this::wake);
+    return Timer.due(timeline(), moment(), this::wake);
   }
 }

@@ -157,13 +157,12 @@ final class IntervalJoin extends KeyedProcessor {
 
   static Dataset<Row> plan(Dataset<Row> left, Dataset<Row> right, IntervalSpec spec, Counts counts) {
     String name = spec.name();
-    StructType leftColumns = Packing.columns(left.schema(), spec.left().columns(), name);
-    StructType rightColumns = Packing.columns(right.schema(), spec.right().columns(), name);
-    Join.checkKeys(left.schema(), right.schema(), spec.left(), spec.right(), name);
-    Expression condition =
-        spec.condition() == null ? null : Join.bound(left, leftColumns, rightColumns, spec.condition());
+    TwoSides.Columns columns =
+        TwoSides.Columns.of(left, right, spec.left(), spec.right(), spec.condition(), name);
+    StructType leftColumns = columns.left();
+    StructType rightColumns = columns.right();
     KeyedProcessor operator =
-        new IntervalJoin(spec, leftColumns, rightColumns, condition, counts).timed(spec.clock());
+        new IntervalJoin(spec, leftColumns, rightColumns, columns.condition(), counts).timed(spec.clock());
     Dataset<Tuple2<byte[], byte[]>> pairs =
         Join.packed(left, spec.left(), leftColumns, name, spec.nullSafe(), spec.keepsLeft(), 0, counts)
             .union(
@@ -333,7 +332,7 @@ final class IntervalJoin extends KeyedProcessor {
     }
     // What was due before has been done: timers are set for later than that.
     long from = spec.rowtime() ? then() + 1 : Long.MIN_VALUE;
-    return new Waking(timeline(), from, now(), this::wake, this::waitForNext);
+    return Timer.due(timeline(), from, now(), this::wake, this::waitForNext);
   }
 
   /** Nobody else sees to it that time goes on. */

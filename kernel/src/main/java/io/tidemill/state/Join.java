@@ -23,7 +23,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.functions;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -79,7 +78,8 @@ final class Join extends KeyedProcessor {
     return kind.equals("RIGHT") || kind.equals("FULL");
   }
 
-  private static final String SIDE = "_side";
+  /** The column that says of which side a row of state is. */
+  static final String SIDE = "_side";
 
   private final JoinSpec spec;
   private final StructType leftColumns;
@@ -108,12 +108,12 @@ final class Join extends KeyedProcessor {
   }
 
   static Dataset<Row> plan(Dataset<Row> left, Dataset<Row> right, JoinSpec spec, Counts counts) {
-    StructType leftColumns = Packing.columns(left.schema(), spec.left().columns(), spec.name());
-    StructType rightColumns = Packing.columns(right.schema(), spec.right().columns(), spec.name());
-    checkKeys(left.schema(), right.schema(), spec.left(), spec.right(), spec.name());
-    Expression condition = spec.condition() == null ? null : bound(left, leftColumns, rightColumns, spec.condition());
+    TwoSides.Columns columns =
+        TwoSides.Columns.of(left, right, spec.left(), spec.right(), spec.condition(), spec.name());
+    StructType leftColumns = columns.left();
+    StructType rightColumns = columns.right();
     KeyedProcessor operator =
-        new Join(spec, leftColumns, rightColumns, condition, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
+        new Join(spec, leftColumns, rightColumns, columns.condition(), counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
     Dataset<Tuple2<byte[], byte[]>> pairs =
         packed(left, spec.left(), leftColumns, spec, spec.keepsLeft(), 0, counts)
             .union(packed(right, spec.right(), rightColumns, spec, spec.keepsRight(), Header.RIGHT, counts));
@@ -287,13 +287,7 @@ final class Join extends KeyedProcessor {
   /** The side that a row is of, then the columns of both sides, of which one has the row. */
   @Override
   StructType kept() {
-    StructType kept = new StructType().add(SIDE, DataTypes.StringType, false);
-    for (StructType side : List.of(leftColumns, rightColumns)) {
-      for (StructField field : side.fields()) {
-        kept = kept.add(field.name(), field.dataType(), true);
-      }
-    }
-    return kept;
+    return TwoSides.shown(leftColumns, rightColumns);
   }
 
   @Override

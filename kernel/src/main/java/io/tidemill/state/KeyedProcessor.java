@@ -330,11 +330,15 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     if ((version & STAMPED) != 0) {
       reader.readFixed64();
     }
-    if ((version & ~STAMPED) != STATE_VERSION) {
-      throw new IllegalStateException(
-          name + ": state version " + version + " was written by another release of Tidemill");
-    }
+    checkVersion(version & ~STAMPED, STATE_VERSION);
     return reader;
+  }
+
+  final void checkVersion(int found, int known) {
+    if (found != known) {
+      throw new IllegalStateException(
+          name + ": state version " + found + " was written by another release of Tidemill");
+    }
   }
 
   private java.util.Iterator<byte[]> rows(Iterator<Tuple2<byte[], byte[]>> pairs) {

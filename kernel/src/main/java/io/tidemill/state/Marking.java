@@ -7,6 +7,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.unsafe.Platform;
@@ -27,6 +29,7 @@ final class Marking {
   private static final int LENGTH = PackedRow.HEADER + Integer.BYTES;
   /** With which Spark hashes the keys of a shuffle. */
   private static final int SEED = 42;
+  private static final Map<Integer, byte[][]> KEYS = new ConcurrentHashMap<>();
 
   private Marking() {}
 
@@ -43,8 +46,21 @@ final class Marking {
     return PackedRow.header(key) == FIRST;
   }
 
-  /** The key of a task's marks, of so many tasks. */
-  static byte[] key(boolean first, int task, int tasks) {
+  /** The keys of the marks of so many tasks: those that are first, then those that are last. They are looked for once. */
+  private static byte[][] keys(int tasks) {
+    return KEYS.computeIfAbsent(
+        tasks,
+        n -> {
+          byte[][] keys = new byte[2 * n][];
+          for (int task = 0; task < n; task++) {
+            keys[task] = key(true, task, n);
+            keys[n + task] = key(false, task, n);
+          }
+          return keys;
+        });
+  }
+
+  private static byte[] key(boolean first, int task, int tasks) {
     byte[] key = PackedRow.setHeader(new byte[LENGTH], first ? FIRST : LAST);
     for (int i = 0; ; i++) {
       Platform.putInt(key, Platform.BYTE_ARRAY_OFFSET + PackedRow.HEADER, i);
@@ -93,14 +109,15 @@ final class Marking {
     List<Tuple2<byte[], byte[]>> pairs = new ArrayList<>();
     if (!marks.isEmpty()) {
       ByteWriter out = new ByteWriter(64);
+      byte[][] keys = keys(tasks);
       for (int task = 0; task < tasks; task++) {
         out.reset();
         out.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
         // Who gets it can tell whether it is meant.
         out.writeVarint(task);
         write(marks, out);
-        pairs.add(new Tuple2<>(key(true, task, tasks), out.toBytes()));
-        pairs.add(new Tuple2<>(key(false, task, tasks), Packing.NOTHING));
+        pairs.add(new Tuple2<>(keys[task], out.toBytes()));
+        pairs.add(new Tuple2<>(keys[tasks + task], Packing.NOTHING));
       }
     }
     return pairs.iterator();

@@ -96,7 +96,7 @@ final class Over extends KeyedProcessor {
   private transient UnsafeRow row;
   private transient UnsafeRow left;
   private transient int timeOrdinal;
-  private transient Alarm alarm;
+  private transient Timer timer;
   private transient Bag waiting;
   private transient Frame frame;
   /** How many rows of the key have come. */
@@ -143,7 +143,7 @@ final class Over extends KeyedProcessor {
     row = new UnsafeRow(columns.size());
     left = new UnsafeRow(arguments.size());
     timeOrdinal = spec.time() == null ? -1 : columns.fieldIndex(spec.time());
-    alarm = new Alarm(timeline());
+    timer = new Timer(timeline());
     waiting = new Bag(WAITING, pages, Expiry.NEVER);
     frame = new Frame(new Bag(FRAME, pages, Expiry.NEVER));
     ends = new ArrayDeque<>();
@@ -182,7 +182,7 @@ final class Over extends KeyedProcessor {
     if (before == null) {
       arrivals = 0;
       last = EPOCH;
-      alarm.clear();
+      timer.clear();
       aggregation.clear();
       waiting.clear();
       frame.kept.clear();
@@ -190,7 +190,7 @@ final class Over extends KeyedProcessor {
       before.readByte();
       arrivals = before.readVarint();
       if (spec.time() != null) {
-        alarm.read(before);
+        timer.read(before);
         last = before.readZigzag();
         for (int i = before.readLength(); i > 0; i--) {
           ends.add(before.readZigzag());
@@ -209,7 +209,7 @@ final class Over extends KeyedProcessor {
     after.writeByte(waiting.isEmpty() ? 0 : 1);
     after.writeVarint(arrivals);
     if (spec.time() != null) {
-      alarm.write(after);
+      timer.write(after);
       after.writeZigzag(last);
       after.writeVarint(ends.size());
       ends.forEach(after::writeZigzag);
@@ -246,7 +246,7 @@ final class Over extends KeyedProcessor {
 
   private boolean giveDue(byte[] key, Iterator<byte[]> rows, Changes changes) {
     List<Placed> rest = accept(rows);
-    if (Alarm.isDue(moment())) {
+    if (Timer.isDue(moment())) {
       List<Placed> due = new ArrayList<>();
       takeWaiting(due);
       int ripe = 0;
@@ -262,7 +262,7 @@ final class Over extends KeyedProcessor {
       waiting.put(each.key(), PackedRow.body(each.row));
     }
     boolean stays = !isForgotten();
-    alarm.set(key, stays ? next() : Mark.END, moment());
+    timer.set(key, stays ? next() : Mark.END, moment());
     return stays;
   }
 
@@ -345,7 +345,7 @@ final class Over extends KeyedProcessor {
   Iterator<Tuple2<byte[], byte[]>> advance() {
     return spec.time() == null
         ? java.util.Collections.emptyIterator()
-        : Alarm.due(timeline(), moment(), this::wake);
+        : Timer.due(timeline(), moment(), this::wake);
   }
 
   // --- results -----------------------------------------------------------------------------------

@@ -96,10 +96,7 @@ final class Rank extends KeyedProcessor {
   static Dataset<Row> plan(Dataset<Row> input, RankSpec spec, Counts counts) {
     StructType partition = Packing.columns(input.schema(), spec.partition(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
-    String unordered = SortKey.unordered(columns, spec.order());
-    if (unordered != null) {
-      throw new IllegalArgumentException(spec.name() + ": no order for column " + unordered);
-    }
+    SortKey.check(columns, spec.order(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, partition, columns));
     if (spec.strategy() == Strategy.APPEND && spec.end() != null && spec.end() > 0) {
       MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> first =

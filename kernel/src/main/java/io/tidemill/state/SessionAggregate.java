@@ -5,10 +5,8 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 
@@ -46,15 +44,12 @@ final class SessionAggregate extends Sessions {
     StructType keys = Packing.columns(schema, spec.keys(), spec.name());
     StructType arguments = Aggregation.arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
-    Column time = spec.window().slice(input);
-    Dataset<Row> timed = input.where(time.isNotNull().or(counts.refuses(spec.name())));
-    Column header = functions.shiftleft(time, 2).bitwiseOR(Packing.kind(input));
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> deltas =
         rows -> Combiner.oneByOne(spec, arguments, rows, TaskContext.getPartitionId());
     KeyedProcessor operator =
         new SessionAggregate(spec, arguments, accumulators, counts).timed(spec.clock());
     return Packing.unpack(
-        operator.over(Packing.pack(timed, keys, arguments, header).mapPartitions(deltas, Packing.PAIRS)),
+        operator.over(sliced(input, spec, keys, arguments, counts).mapPartitions(deltas, Packing.PAIRS)),
         keys,
         bounds(spec.window(), Aggregation.results(spec)));
   }
@@ -63,35 +58,11 @@ final class SessionAggregate extends Sessions {
   void open(boolean isAtWork) {
     super.open(isAtWork);
     pages = new HashMap<>();
-    aggregation = new Aggregation(spec, arguments, counts, inMemory(pages), BOUNDS);
-    part = new Aggregation(spec, arguments, counts, inMemory(pages), BOUNDS);
+    aggregation = new Aggregation(spec, arguments, counts, Pages.in(pages), BOUNDS);
+    part = new Aggregation(spec, arguments, counts, Pages.in(pages), BOUNDS);
     in = new ByteReader();
     out = new ByteWriter(256);
     kept = paged && isAtWork ? new Kept(new Segments(newTimeline("session_rows"))) : null;
-  }
-
-  private static Pages inMemory(Map<Long, byte[]> pages) {
-    return new Pages() {
-      @Override
-      public byte[] get(long page) {
-        return pages.get(page);
-      }
-
-      @Override
-      public void put(long page, byte[] content) {
-        pages.put(page, content);
-      }
-
-      @Override
-      public void remove(long page) {
-        pages.remove(page);
-      }
-
-      @Override
-      public Expiry expiry() {
-        return Expiry.NEVER;
-      }
-    };
   }
 
   @Override
@@ -140,10 +111,7 @@ final class SessionAggregate extends Sessions {
         continue;
       }
       part.read(in);
-      out.reset();
-      part.writeDelta(out);
-      in.over(out.buffer(), 0, out.size());
-      aggregation.merge(in);
+      aggregation.merge(part);
     }
     if (deltas.isEmpty()) {
       return !fresh;

@@ -1,11 +1,7 @@
 package io.tidemill.state;
 
-import java.time.Instant;
-import java.time.ZoneId;
-import java.time.ZoneOffset;
-import java.time.zone.ZoneRules;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.functions;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -13,7 +9,6 @@ import org.apache.spark.unsafe.types.UTF8String;
  * them, which its header names by its end, in milliseconds, beside the row's kind.
  */
 public final class Slice {
-  private static final Map<UTF8String, ZoneRules> RULES = new ConcurrentHashMap<>();
   private static final int SHIFT = 2;
   /** An odd number without a pattern: multiplied by it, numbers that are near are far from each other. */
   private static final long SPREAD = 0x9E3779B97F4A7C15L;
@@ -33,9 +28,7 @@ public final class Slice {
 
   /** Called by generated code: what the wall clock shows at a point in time, as microseconds. */
   public static long wall(long micros, UTF8String zone) {
-    ZoneRules rules = RULES.computeIfAbsent(zone, name -> ZoneId.of(name.toString()).getRules());
-    ZoneOffset offset = rules.getOffset(Instant.ofEpochSecond(Math.floorDiv(micros, 1_000_000L)));
-    return micros + offset.getTotalSeconds() * 1_000_000L;
+    return micros + 1000 * WallClock.in(zone).offset(Math.floorDiv(micros, 1000L));
   }
 
   /** Called by generated code. */
@@ -56,6 +49,11 @@ public final class Slice {
   /** Called by generated code. */
   public static long time(long end, WindowSpec windows) {
     return windows.time(end);
+  }
+
+  /** A row's header: the end of its slice, and its kind. */
+  static Column header(Column end, Column kind) {
+    return functions.shiftleft(end, SHIFT).bitwiseOR(kind);
   }
 
   static long end(long header) {

@@ -125,15 +125,15 @@ final class SortKey {
     return bytes.length >= key.length && Arrays.equals(key, 0, key.length, bytes, 0, key.length);
   }
 
-  /** Whether every column of an order has one. */
-  static String unordered(StructType schema, List<Column> order) {
+  /** Refuses columns that have no order; {@code operator} is who asks for it. */
+  static void check(StructType schema, List<Column> order, String operator) {
     for (Column column : order) {
       DataType type = schema.apply(column.column()).dataType();
       Value value = Value.of(type);
       if (value == null || value instanceof Value.Bytes bytes && bytes.order() == null) {
-        return column.column() + " of type " + type.sql();
+        throw new IllegalArgumentException(
+            operator + ": no order for column " + column.column() + " of type " + type.sql());
       }
     }
-    return null;
   }
 }

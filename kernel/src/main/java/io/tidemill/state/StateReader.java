@@ -5,6 +5,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -77,7 +78,8 @@ public final class StateReader {
     public Iterator<Tuple2<byte[], byte[]>> call(Row row) {
       if (pages == null) {
         pages = new HashMap<>();
-        reader.openToLook(kept(pages));
+        // Who only looks changes nothing.
+        reader.openToLook(Pages.in(Collections.unmodifiableMap(pages)));
       }
       pages.clear();
       if (!row.isNullAt(2)) {
@@ -92,30 +94,6 @@ public final class StateReader {
       }
       return rows.iterator();
     }
-  }
-
-  private static Pages kept(Map<Long, byte[]> pages) {
-    return new Pages() {
-      @Override
-      public byte[] get(long page) {
-        return pages.get(page);
-      }
-
-      @Override
-      public void put(long page, byte[] content) {
-        throw new UnsupportedOperationException("state is only looked at");
-      }
-
-      @Override
-      public void remove(long page) {
-        throw new UnsupportedOperationException("state is only looked at");
-      }
-
-      @Override
-      public Expiry expiry() {
-        return Expiry.NEVER;
-      }
-    };
   }
 
   private static KeyedProcessor revived(

@@ -73,13 +73,12 @@ final class TemporalJoin extends KeyedProcessor {
 
   static Dataset<Row> plan(Dataset<Row> left, Dataset<Row> right, TemporalSpec spec, Counts counts) {
     String name = spec.name();
-    StructType leftColumns = Packing.columns(left.schema(), spec.left().columns(), name);
-    StructType rightColumns = Packing.columns(right.schema(), spec.right().columns(), name);
-    Join.checkKeys(left.schema(), right.schema(), spec.left(), spec.right(), name);
-    Expression condition =
-        spec.condition() == null ? null : Join.bound(left, leftColumns, rightColumns, spec.condition());
+    TwoSides.Columns columns =
+        TwoSides.Columns.of(left, right, spec.left(), spec.right(), spec.condition(), name);
+    StructType leftColumns = columns.left();
+    StructType rightColumns = columns.right();
     KeyedProcessor operator =
-        new TemporalJoin(spec, leftColumns, rightColumns, condition, counts)
+        new TemporalJoin(spec, leftColumns, rightColumns, columns.condition(), counts)
             .expiring(Expiry.after(spec.ttl()))
             .timed(spec.clock());
     List<Boolean> nullSafe = spec.nullSafe();
@@ -243,7 +242,8 @@ final class TemporalJoin extends KeyedProcessor {
     if (moment().now() <= before) {
       return Collections.emptyIterator();
     }
-    return new Waking(timeline(), before == Mark.NONE ? before : before + 1, moment().now(), this::wake, () -> {});
+    long from = before == Mark.NONE ? before : before + 1;
+    return Timer.due(timeline(), from, moment().now(), this::wake, () -> {});
   }
 
   @Override

@@ -35,7 +35,7 @@ final class TemporalSort extends KeyedProcessor {
   private transient UnsafeRow row;
   private transient int time;
   private transient SortKey order;
-  private transient Alarm alarm;
+  private transient Timer timer;
   private transient Timeline waiting;
 
   private TemporalSort(SortSpec spec, StructType columns, Counts counts) {
@@ -47,10 +47,7 @@ final class TemporalSort extends KeyedProcessor {
 
   static Dataset<Row> plan(Dataset<Row> input, SortSpec spec, Counts counts) {
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
-    String unordered = SortKey.unordered(columns, spec.order());
-    if (unordered != null) {
-      throw new IllegalArgumentException(spec.name() + ": no order for column " + unordered);
-    }
+    SortKey.check(columns, spec.order(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, new StructType(), columns));
     KeyedProcessor operator = new TemporalSort(spec, columns, counts).timed(spec.clock());
     return Packing.unpack(operator.over(pairs), new StructType(), columns);
@@ -71,7 +68,7 @@ final class TemporalSort extends KeyedProcessor {
     row = new UnsafeRow(columns.size());
     time = spec.time() == null ? -1 : columns.fieldIndex(spec.time());
     order = new SortKey(columns, spec.order());
-    alarm = new Alarm(timeline());
+    timer = new Timer(timeline());
     waiting = timeline() == null ? null : newTimeline("waiting");
   }
 
@@ -89,16 +86,16 @@ final class TemporalSort extends KeyedProcessor {
       give(all, changes);
       return false;
     }
-    alarm.clear();
+    timer.clear();
     long arrivals = 0;
     long last = Mark.NONE;
     if (before != null) {
-      alarm.read(before);
+      timer.read(before);
       arrivals = before.readVarint();
       last = before.readZigzag();
     }
     List<Placed> due = new ArrayList<>();
-    if (Alarm.isDue(moment())) {
+    if (Timer.isDue(moment())) {
       takeWaiting(behind(last), due);
     }
     long late = 0;
@@ -107,7 +104,7 @@ final class TemporalSort extends KeyedProcessor {
       long at = Math.floorDiv(PackedRow.point(row, packed).getLong(time), 1000L);
       if (last != Mark.NONE && at <= last) {
         late++;
-      } else if (Alarm.isDue(moment()) && at <= moment().now()) {
+      } else if (Timer.isDue(moment()) && at <= moment().now()) {
         due.add(new Placed(at, arrivals++, packed));
       } else {
         waiting.put(at, numbered(key, arrivals++), PackedRow.setHeader(packed, VERSION));
@@ -119,8 +116,8 @@ final class TemporalSort extends KeyedProcessor {
     due.sort(Placed.ORDER);
     giveInOrder(due, changes);
     last = due.isEmpty() ? last : due.get(due.size() - 1).time;
-    alarm.set(key, firstFrom(behind(last)), moment());
-    alarm.write(after);
+    timer.set(key, firstFrom(behind(last)), moment());
+    timer.write(after);
     after.writeVarint(arrivals);
     after.writeZigzag(last);
     return arrivals > 0;
@@ -195,6 +192,6 @@ final class TemporalSort extends KeyedProcessor {
   Iterator<Tuple2<byte[], byte[]>> advance() {
     return spec.time() == null
         ? java.util.Collections.emptyIterator()
-        : Alarm.due(timeline(), moment(), this::wake);
+        : Timer.due(timeline(), moment(), this::wake);
   }
 }

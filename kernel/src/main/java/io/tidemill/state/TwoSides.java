@@ -2,6 +2,8 @@ package io.tidemill.state;
 
 import java.util.List;
 import java.util.function.Consumer;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -39,6 +41,23 @@ final class TwoSides {
     }
   }
 
+  /** The columns of two inputs, and what must hold over them beside equal keys; null if nothing. */
+  record Columns(StructType left, StructType right, Expression condition) {
+    static Columns of(
+        Dataset<Row> left,
+        Dataset<Row> right,
+        Join.SideSpec ofLeft,
+        Join.SideSpec ofRight,
+        String condition,
+        String name) {
+      StructType leftColumns = Packing.columns(left.schema(), ofLeft.columns(), name);
+      StructType rightColumns = Packing.columns(right.schema(), ofRight.columns(), name);
+      Join.checkKeys(left.schema(), right.schema(), ofLeft, ofRight, name);
+      Expression bound = condition == null ? null : Join.bound(left, leftColumns, rightColumns, condition);
+      return new Columns(leftColumns, rightColumns, bound);
+    }
+  }
+
   boolean match(byte[] ofLeft, byte[] ofRight) {
     if (predicate == null) {
       return true;
@@ -60,7 +79,7 @@ final class TwoSides {
 
   /** The side that a row is of, then the columns of both sides, of which one has the row. */
   static StructType shown(StructType left, StructType right) {
-    StructType shown = new StructType().add("_side", DataTypes.StringType, false);
+    StructType shown = new StructType().add(Join.SIDE, DataTypes.StringType, false);
     for (StructType side : List.of(left, right)) {
       for (StructField field : side.fields()) {
         shown = shown.add(field.name(), field.dataType(), true);

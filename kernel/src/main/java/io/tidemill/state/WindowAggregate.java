@@ -10,10 +10,8 @@ import java.util.PriorityQueue;
 import java.util.TreeMap;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 
@@ -56,11 +54,8 @@ final class WindowAggregate extends WindowProcessor {
     StructType keys = Packing.columns(schema, spec.keys(), spec.name());
     StructType arguments = Aggregation.arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
-    Column end = spec.window().slice(input);
-    Dataset<Row> timed = input.where(end.isNotNull().or(counts.refuses(spec.name())));
-    Column header = functions.shiftleft(end, 2).bitwiseOR(Packing.kind(input));
     Dataset<Tuple2<byte[], byte[]>> deltas =
-        Packing.pack(timed, keys, arguments, header).mapPartitions(combine(spec, arguments), Packing.PAIRS);
+        sliced(input, spec, keys, arguments, counts).mapPartitions(combine(spec, arguments), Packing.PAIRS);
     KeyedProcessor operator =
         new WindowAggregate(spec, arguments, accumulators, counts).timed(spec.clock());
     return Packing.unpack(operator.over(deltas), keys, bounds(spec.window(), Aggregation.results(spec)));
@@ -285,10 +280,7 @@ final class WindowAggregate extends WindowProcessor {
       while (!parts.isEmpty() && Arrays.equals(parts.peek().entry.key(), key)) {
         Part part = parts.poll();
         read(slice, part.entry.value());
-        out.reset();
-        slice.writeDelta(out);
-        in.over(out.buffer(), 0, out.size());
-        aggregation.merge(in);
+        aggregation.merge(slice);
         long at = part.entry.time();
         if (window.last(at) <= end) {
           timeline().remove(at, key);

@@ -7,10 +7,7 @@ import java.util.List;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.JoinedRow;
-import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
@@ -46,10 +43,7 @@ final class WindowJoin extends KeyedWindows {
   private transient Segments segments;
   private transient ByteReader in;
   private transient ByteWriter out;
-  private transient BasePredicate predicate;
-  private transient UnsafeRow leftRow;
-  private transient UnsafeRow rightRow;
-  private transient JoinedRow bothRows;
+  private transient TwoSides sides;
 
   private WindowJoin(
       WindowJoinSpec spec, StructType keys, StructType left, StructType right, Expression condition, Counts counts) {
@@ -64,13 +58,12 @@ final class WindowJoin extends KeyedWindows {
   }
 
   static Dataset<Row> plan(Dataset<Row> left, Dataset<Row> right, WindowJoinSpec spec, Counts counts) {
-    StructType leftColumns = Packing.columns(left.schema(), spec.left().columns(), spec.name());
-    StructType rightColumns = Packing.columns(right.schema(), spec.right().columns(), spec.name());
-    Join.checkKeys(left.schema(), right.schema(), spec.left(), spec.right(), spec.name());
-    Expression condition =
-        spec.condition() == null ? null : Join.bound(left, leftColumns, rightColumns, spec.condition());
+    TwoSides.Columns columns =
+        TwoSides.Columns.of(left, right, spec.left(), spec.right(), spec.condition(), spec.name());
+    StructType leftColumns = columns.left();
+    StructType rightColumns = columns.right();
     StructType keys = Packing.columns(left.schema(), spec.left().keys(), spec.name());
-    WindowJoin operator = new WindowJoin(spec, keys, leftColumns, rightColumns, condition, counts);
+    WindowJoin operator = new WindowJoin(spec, keys, leftColumns, rightColumns, columns.condition(), counts);
     Dataset<Tuple2<byte[], byte[]>> pairs =
         packed(left, spec.left(), leftColumns, spec, operator.keepsLeft, 0, counts)
             .union(packed(right, spec.right(), rightColumns, spec, operator.keepsRight, Header.RIGHT, counts));
@@ -101,13 +94,7 @@ final class WindowJoin extends KeyedWindows {
     segments = isAtWork ? new Segments(newTimeline("window_rows")) : null;
     in = new ByteReader();
     out = new ByteWriter(256);
-    leftRow = new UnsafeRow(leftColumns.size());
-    rightRow = new UnsafeRow(rightColumns.size());
-    bothRows = new JoinedRow(leftRow, rightRow);
-    if (condition != null) {
-      predicate = Predicate$.MODULE$.create(condition);
-      predicate.initialize(0);
-    }
+    sides = new TwoSides(leftColumns, rightColumns, condition);
   }
 
   private long pieces(byte[] known) {
@@ -167,7 +154,7 @@ final class WindowJoin extends KeyedWindows {
       boolean matches = false;
       for (int i = 0; i < matched.length; i++) {
         byte[] other = right.get(i);
-        if (!matches(row, other)) {
+        if (!sides.match(row, other)) {
           continue;
         }
         matches = true;
@@ -186,15 +173,6 @@ final class WindowJoin extends KeyedWindows {
         give(null, right.get(i), changes);
       }
     }
-  }
-
-  private boolean matches(byte[] left, byte[] right) {
-    if (predicate == null) {
-      return true;
-    }
-    PackedRow.point(leftRow, left);
-    PackedRow.point(rightRow, right);
-    return predicate.eval(bothRows);
   }
 
   private void give(byte[] left, byte[] right, Changes changes) {

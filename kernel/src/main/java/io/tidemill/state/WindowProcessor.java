@@ -6,6 +6,9 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.function.Function;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -24,14 +27,12 @@ abstract class WindowProcessor extends KeyedProcessor {
   /** How many columns tell the window: its start, its end, its time. */
   static final int BOUNDS = 3;
 
-  private final String name;
   final WindowSpec window;
   final Counts counts;
   private transient boolean untouched;
 
   WindowProcessor(String name, boolean ordered, WindowSpec window, Counts counts) {
     super(name, false, ordered);
-    this.name = name;
     this.window = window;
     this.counts = counts;
   }
@@ -96,49 +97,30 @@ abstract class WindowProcessor extends KeyedProcessor {
   }
 
   final void checkVersion(ByteReader in) {
-    int version = in.readByte();
-    if (version != VERSION) {
-      throw new IllegalStateException(
-          name + ": state version " + version + " was written by another release of Tidemill");
-    }
+    checkVersion(in.readByte(), VERSION);
+  }
+
+  /** Rows with their time's slice beside their kind; one without a time ends the job. */
+  static Dataset<Tuple2<byte[], byte[]>> sliced(
+      Dataset<Row> input, AggregateSpec spec, StructType keys, StructType arguments, Counts counts) {
+    Column slice = spec.window().slice(input);
+    Dataset<Row> timed = input.where(slice.isNotNull().or(counts.refuses(spec.name())));
+    return Packing.pack(timed, keys, arguments, Slice.header(slice, Packing.kind(input)));
   }
 
   /** What comes of the entries at the front of the timeline whose time is the end of a window that is closed now. */
   final Iterator<Tuple2<byte[], byte[]>> due(Function<Timeline.Entry, Iterator<Tuple2<byte[], byte[]>>> close) {
-    return now() == Mark.NONE ? Collections.emptyIterator() : new Due(close);
-  }
-
-  private final class Due implements Iterator<Tuple2<byte[], byte[]>> {
-    private final Function<Timeline.Entry, Iterator<Tuple2<byte[], byte[]>>> close;
-    private final Timeline.Entries entries = timeline().entries(window.openFrom(before()), Mark.END);
-    private Iterator<Tuple2<byte[], byte[]>> given = Collections.emptyIterator();
-    private boolean isOver;
-
-    Due(Function<Timeline.Entry, Iterator<Tuple2<byte[], byte[]>>> close) {
-      this.close = close;
+    if (now() == Mark.NONE) {
+      return Collections.emptyIterator();
     }
-
-    @Override
-    public boolean hasNext() {
-      while (!given.hasNext() && !isOver) {
-        Timeline.Entry next = entries.hasNext() ? entries.next() : null;
-        if (next == null || !isClosed(next.time(), now())) {
+    return new Due(
+        timeline().entries(window.openFrom(before()), Mark.END),
+        end -> isClosed(end, now()),
+        close,
+        next -> {
           if (next != null) {
             waitFor(next.time());
           }
-          isOver = true;
-          entries.close();
-        } else {
-          given = close.apply(next);
-        }
-      }
-      return given.hasNext();
-    }
-
-    @Override
-    public Tuple2<byte[], byte[]> next() {
-      hasNext();
-      return given.next();
-    }
+        });
   }
 }

@@ -52,10 +52,7 @@ final class WindowRank extends KeyedWindows {
   static Dataset<Row> plan(Dataset<Row> input, WindowRankSpec spec, Counts counts) {
     StructType partition = Packing.columns(input.schema(), spec.partition(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
-    String unordered = SortKey.unordered(columns, spec.order());
-    if (unordered != null) {
-      throw new IllegalArgumentException(spec.name() + ": no order for column " + unordered);
-    }
+    SortKey.check(columns, spec.order(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, partition, columns));
     Dataset<Tuple2<byte[], byte[]>> ranked =
         new WindowRank(spec, partition, columns, counts).timed(spec.clock()).over(pairs);

@@ -1,11 +1,6 @@
 package io.tidemill.state;
 
 import java.io.Serializable;
-import java.time.Instant;
-import java.time.LocalDateTime;
-import java.time.ZoneId;
-import java.time.ZoneOffset;
-import java.util.TimeZone;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -149,32 +144,12 @@ public record WindowSpec(
 
   /** The watermark that closes the window with this end. */
   long trigger(long end) {
-    return zone == null ? end - 1 : instant(end - 1, ZoneId.of(zone));
+    return zone == null ? end - 1 : WallClock.in(place()).last(end - 1);
   }
 
   /** The last millisecond of the window with this end, as a point in time: where there are two, the first. */
   long time(long end) {
-    if (zone == null) {
-      return end - 1;
-    }
-    LocalDateTime wall = LocalDateTime.ofInstant(Instant.ofEpochMilli(end - 1), ZoneOffset.UTC);
-    return wall.atZone(ZoneId.of(zone)).toInstant().toEpochMilli();
-  }
-
-  /**
-   * When the wall clock shows a time: where it does so twice, the second time; where never, when it has jumped over it.
-   */
-  private static long instant(long wall, ZoneId zone) {
-    LocalDateTime time = LocalDateTime.ofInstant(Instant.ofEpochMilli(wall), ZoneOffset.UTC);
-    long first = time.atZone(zone).toInstant().toEpochMilli();
-    if (!TimeZone.getTimeZone(zone).useDaylightTime()) {
-      return first;
-    }
-    long hourLater = time.plusHours(1).atZone(zone).toInstant().toEpochMilli();
-    if (hourLater - first > HOUR) {
-      return hourLater - HOUR;
-    }
-    return hourLater == first ? first - first % HOUR : first;
+    return zone == null ? end - 1 : WallClock.in(place()).first(end - 1);
   }
 
   /** A time of the timeline before which no window is open when the watermark has come so far. */
@@ -189,8 +164,7 @@ public record WindowSpec(
     if (zone == null) {
       return instant;
     }
-    var offset = ZoneId.of(zone).getRules().getOffset(Instant.ofEpochMilli(instant));
     // The clock may have been put back since.
-    return instant + offset.getTotalSeconds() * 1000L - 2 * HOUR;
+    return instant + WallClock.in(place()).offset(instant) - 2 * HOUR;
   }
 }

@@ -45,10 +45,6 @@ public final class Valve {
     watermark = reached;
   }
 
-  public int size() {
-    return channels.size();
-  }
-
   public Iterable<Mark> marks() {
     return channels.entrySet().stream()
         .map(e -> new Mark(e.getKey(), e.getValue().watermark(), e.getValue().idle()))

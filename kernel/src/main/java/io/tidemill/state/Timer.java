@@ -4,7 +4,6 @@ import io.tidemill.time.Mark;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
-import java.util.NoSuchElementException;
 import java.util.function.Function;
 import scala.Tuple2;
 
@@ -12,10 +11,10 @@ import scala.Tuple2;
  * When a key is woken though no rows have come for it: one entry of the timeline, whose time the key's state knows. What
  * is due is found without looking at any other key.
  *
- * <p>Law: an alarm lies behind the watermark of the batch that has set it. So what is set for a time that the watermark
+ * <p>Law: a timer lies behind the watermark of the batch that has set it. So what is set for a time that the watermark
  * has passed already is due when it moves again, as timers of Flink's are.
  */
-final class Alarm {
+final class Timer {
   private static final byte[] VALUE = {1};
   private static final long NEVER = Mark.END;
 
@@ -23,7 +22,7 @@ final class Alarm {
   private final Timeline timeline;
   private long at = NEVER;
 
-  Alarm(Timeline timeline) {
+  Timer(Timeline timeline) {
     this.timeline = timeline;
   }
 
@@ -59,7 +58,7 @@ final class Alarm {
     at = next;
   }
 
-  /** What leaves the keys that are due; those that had rows in this batch have set their alarms anew. */
+  /** What leaves the keys that are due; those that had rows in this batch have set their timers anew. */
   static Iterator<Tuple2<byte[], byte[]>> due(
       Timeline timeline, KeyedProcessor.Moment moment, Function<byte[], List<Tuple2<byte[], byte[]>>> wake) {
     if (!isDue(moment)) {
@@ -67,25 +66,21 @@ final class Alarm {
     }
     long from = moment.before() == Mark.END ? Mark.END : moment.before() + 1;
     long until = moment.now() == Mark.END ? Mark.END : moment.now() + 1;
-    Timeline.Entries entries = timeline.entries(from, until);
-    return new Iterator<>() {
-      private Iterator<Tuple2<byte[], byte[]>> changes = Collections.emptyIterator();
+    return new Due(
+        timeline.entries(from, until), time -> true, entry -> wake.apply(entry.key()).iterator(), none -> {});
+  }
 
-      @Override
-      public boolean hasNext() {
-        while (!changes.hasNext() && entries.hasNext()) {
-          changes = wake.apply(entries.next().key()).iterator();
-        }
-        return changes.hasNext();
-      }
-
-      @Override
-      public Tuple2<byte[], byte[]> next() {
-        if (!hasNext()) {
-          throw new NoSuchElementException();
-        }
-        return changes.next();
-      }
-    };
+  /** The same where a timer is not known to the key's state: it is removed when it goes off, and {@code end} is done last. */
+  static Iterator<Tuple2<byte[], byte[]>> due(
+      Timeline timeline, long from, long until, Function<byte[], List<Tuple2<byte[], byte[]>>> wake, Runnable end) {
+    return new Due(
+        timeline.entries(from, until == Mark.END ? until : until + 1),
+        time -> true,
+        entry -> {
+          // One that is forgotten leaves its timer behind.
+          timeline.remove(entry.time(), entry.key());
+          return wake.apply(entry.key()).iterator();
+        },
+        none -> end.run());
   }
 }
