@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from json_cases import cases, show, type_of
 
+from harness.arrow import same
 from tidemill import types as t
 from tidemill.errors import JobError
 from tidemill.formats import BadRecord, avro, avro_exact
@@ -34,14 +35,6 @@ def decode(fields, records, options=None, wanted=None):
 
 def encode(fields, rows, options=None) -> list[bytes]:
     return avro.encoder(fields, options or {}).encode(columns_of(fields, rows)).to_pylist()
-
-
-def same(left: pa.Array, right: pa.Array) -> bool:
-    """Equal, and a NaN is equal to a NaN."""
-    if left.type != right.type:
-        return False
-    # Printed, also of dates that Python does not have.
-    return left.equals(right) or left.to_string(window=1000) == right.to_string(window=1000)
 
 
 # ---- one value of one type, both ways --------------------------------------------------------------------

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import pickle
 from decimal import Decimal
 
@@ -10,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from json_cases import cases, check_rows, rows, show, type_of, value_of
 
+from harness.arrow import same
 from tidemill import types as t
 from tidemill.errors import ScriptError
 from tidemill.formats import BadRecord, Decoded, csv, csv_exact
@@ -311,19 +311,6 @@ def decode_exactly(fields, lines, options, wanted):
                 columns[name].append(value_)
     at = {f.name: f.type for f in fields}
     return [pa.array(columns[n], arrow_type(at[n])) for n in wanted], records, bad
-
-
-def same(left: pa.Array, right: pa.Array) -> bool:
-    def comparable(value):
-        if isinstance(value, float):
-            return "nan" if math.isnan(value) else (value, math.copysign(1, value))
-        if isinstance(value, list):
-            return [comparable(v) for v in value]
-        return value
-
-    return left.type == right.type and [comparable(v) for v in left.to_pylist()] == [
-        comparable(v) for v in right.to_pylist()
-    ]
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from json_cases import cases, check_rows, rows, show, type_of
 
+from harness.arrow import same
 from tidemill import types as t
 from tidemill.errors import ScriptError
 from tidemill.formats import BadRecord, Decoded, json, json_exact
@@ -482,11 +483,6 @@ def decode_exactly(fields, documents, options, wanted):
 
 def records_of(decoded: Decoded, documents) -> list[int]:
     return list(range(len(documents))) if decoded.records is None else decoded.records.to_pylist()
-
-
-def same(left: pa.Array, right: pa.Array) -> bool:
-    # Arrow's equality, but NaN equals NaN.
-    return left.type == right.type and (left.equals(right) or str(left) == str(right))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))

@@ -85,6 +85,8 @@ Values = list[Any]
 Fast = Callable[[Values, "Chunk"], Any]
 _NONE = type(None)
 
+# A whole number that is -0.
+_MINUS_NOUGHT = r"[:,\[]\s*-0\s*[,\]}]"
 # A number of more than 15 significant digits, or with an exponent beyond what BigDecimal takes, of which a double does
 # not tell.
 _LONG_NUMBER = r"[:,\[]\s*-?(?:[0-9.]{17}|[0-9]{16}[eE]|[0-9.]+[eE][-+]?[0-9]{10})"
@@ -157,6 +159,11 @@ class Chunk:
     def has_long_numbers(self) -> bool:
         return bool(pc.any(pc.match_substring_regex(self.values, _LONG_NUMBER)).as_py())
 
+    @cached_property
+    def has_minus_nought(self) -> bool:
+        """Whether there may be a whole number that is -0, whose sign orjson does not tell."""
+        return bool(pc.any(pc.match_substring_regex(self.values, _MINUS_NOUGHT)).as_py())
+
     def record(self, row: int) -> int:
         return row if self.records is None else self.records[row]
 
@@ -216,6 +223,8 @@ def _fast_approximate(arrow: Any) -> Fast:
     def build(values: Values, chunk: Chunk) -> Any:
         try:
             found = numbers(values, chunk)
+            if 0 in values and chunk.has_minus_nought:
+                raise Unsure
             return found if arrow == pa.float64() else floats(found)
         except Unsure:
             # Numbers written as strings. Arrow's parser knows "inf" and "nan", which Java does not.
@@ -454,7 +463,7 @@ def _fast(type_: t.SqlType, settings: Settings) -> Fast:
 
 
 # What `json_typed` checks and `pa.array` then takes as it is.
-_CHECKED = (t.BooleanType, *t.INTEGER_TYPES, t.DoubleType, *t.STRING_TYPES)
+_CHECKED = (t.BooleanType, *t.INTEGER_TYPES, *t.STRING_TYPES)
 
 
 @dataclass(frozen=True)

@@ -298,10 +298,12 @@ def _to_float(tree: Tree | None) -> Convert:
                 pass
             case float() if java_text.may_be_another_float(value):
                 raise NeedsText
-            case float():
+            case float() if value:
                 return value
             case Number() if tree is tree_number and not _is_whole(value):
                 return float(value)  # a double in Jackson's tree, and then rounded again
+            case 0 | Number("-0"):
+                return _nought(value, tree)
             case int() | str():
                 try:
                     return java_text.parse_float(java_text.trim(str(value)))
@@ -312,15 +314,34 @@ def _to_float(tree: Tree | None) -> Convert:
     return convert
 
 
-def _to_double(value: object) -> object:
-    if isinstance(value, (Number, int, float)) and not isinstance(value, bool):
+def _to_double(tree: Tree | None) -> Convert:
+    def convert(value: object) -> object:
+        match value:
+            case bool():
+                pass
+            case float() if value:
+                return value
+            case 0 | Number("-0"):
+                return _nought(value, tree)
+            case Number() | int():
+                return float(value)
+            case str():
+                try:
+                    return java_text.parse_double(java_text.trim(value))
+                except ValueError:
+                    pass
+        raise _mismatch("a number", value)
+
+    return convert
+
+
+def _nought(value: object, tree: Tree | None) -> float:
+    """A tree does not keep the sign of a whole number that is -0, nor do orjson and msgspec."""
+    if tree is not None:
+        return value if isinstance(value, float) else 0.0
+    if isinstance(value, Number):
         return float(value)
-    if isinstance(value, str):
-        try:
-            return java_text.parse_double(java_text.trim(value))
-        except ValueError:
-            pass
-    raise _mismatch("a number", value)
+    raise NeedsText
 
 
 def _to_decimal(type_: t.DecimalType) -> Convert:
@@ -396,7 +417,6 @@ _SCALARS: dict[type[t.SqlType], Convert] = {
     t.SmallIntType: _to_integer(16, truncates=False),
     t.IntType: _to_integer(32, truncates=True),
     t.BigIntType: _to_integer(64, truncates=True),
-    t.DoubleType: _to_double,
     t.CharType: _to_string,
     t.VarCharType: _to_string,
     t.BinaryType: _to_bytes,
@@ -473,6 +493,8 @@ def converter(
     match type_:
         case t.FloatType():
             return _to_float(tree)
+        case t.DoubleType():
+            return _to_double(tree)
         case t.DecimalType():
             return _to_decimal(type_)
         case t.TimestampType() | t.TimestampLtzType():
