@@ -65,6 +65,10 @@ def test_rows_that_come_late_are_told_once_they_are_many() -> None:
     [line] = late_warnings(met, 1999, told)
     assert line.startswith("warning: WindowAggregate of orders: 2 of 1,999 rows came late")
     assert late_warnings(met, 10, told) == []
+    origin = "late row from partition {} of topic 'in'"
+    met = {"Join: late row": 9, f"Join: {origin.format(0)}": 2, f"Join: {origin.format(1)}": 7}
+    [line] = late_warnings(met, 100, told)
+    assert "9 of 100 rows came late, most of them from partition 1 of topic 'in'; " in line
 
 
 def test_the_slowest_partition_is_named() -> None:

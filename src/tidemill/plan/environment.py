@@ -102,6 +102,29 @@ class Job:
         return [*self.sources, *self.sinks]
 
     @property
+    def late_rows(self) -> tuple[str, Table] | None:
+        """The topic for rows that come too late, and a table of its brokers; None if they are dropped."""
+        if self.settings.get("table.exec.late-rows") != "dead-letter":
+            return None
+        topic = self.settings.get("table.exec.late-rows.topic")
+        if topic is None:
+            raise script_error(
+                "PLAN-090",
+                "'table.exec.late-rows' = 'dead-letter' needs a topic",
+                self.span,
+                "say which: SET 'table.exec.late-rows.topic' = '…';",
+            )
+        for table in self.tables:
+            if isinstance(table.connector, TopicTable):
+                return str(topic), table
+        raise script_error(
+            "PLAN-090",
+            f"no Kafka table of this job says at which brokers the topic '{topic}' for late rows is",
+            self.span,
+            "SET 'table.exec.late-rows' = 'drop';",
+        )
+
+    @property
     def target(self) -> str:
         """The name that tells this job from the others of its script."""
         return "+".join(t.path.label for t in self.sinks) or "select"
@@ -501,7 +524,9 @@ class Environment:
                 check_writers(end.table, emitted.of(end.input), parallelism, end.span)
                 check_partitioner(end.table, self._python_path(span), end.span)
         missing = not_runnable(settled, span)
-        return Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
+        job = Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
+        _ = job.late_rows  # a slip in its settings is told here
+        return job
 
     def _explain(self, statement: ast.Explain) -> Text:
         inner = statement.statement

@@ -24,6 +24,7 @@ from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
 from tidemill.spark.expressions import column_name, placed, to_sql
 from tidemill.spark.generators import correlate, expand
+from tidemill.spark.letters import LateRows
 from tidemill.spark.operators import (
     Demand,
     JoinSide,
@@ -41,7 +42,7 @@ from tidemill.spark.source import Scanning, read_kafka
 from tidemill.spark.timed_joins import interval_join, lookup_join, temporal_join
 from tidemill.spark.types import spark_ddl
 from tidemill.spark.user_functions import aggregate_sql
-from tidemill.spark.watermarks import observe, source_clock, waits_for_first
+from tidemill.spark.watermarks import looks_at_a_clock, observe, source_clock, waits_for_first
 from tidemill.spark.windows import (
     WINDOW_COLUMN,
     assign_windows,
@@ -88,9 +89,12 @@ class Read:
 
 
 def reads_of(
-    roots: Sequence[nodes.Node], every_partition: bool = False, alone: Container[int] = ()
+    roots: Sequence[nodes.Node],
+    every_partition: bool = False,
+    alone: Container[int] = (),
+    tells_origin: bool = False,
 ) -> list[Read]:
-    """`alone`: identities of the scans that read for themselves."""
+    """`alone`: identities of the scans that read for themselves; `tells_origin`: whether those tell it in any case."""
     reads: list[Read] = []
     found = [n for root in roots for n in nodes.walk(root)]
     ordered = {
@@ -103,7 +107,7 @@ def reads_of(
         if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
             continue
         if id(node) in alone:
-            origin = id(node) in ordered
+            origin = tells_origin or id(node) in ordered
             reads.append(Read(node.table, node.names, 1, every_partition, origin, alone=id(node)))
             continue
         read = next((r for r in reads if r.table == node.table and r.alone is None), None)
@@ -159,6 +163,8 @@ class Lowering:
     """Whether no operator that shuffles comes after."""
     timed: Container[int] = frozenset()
     """The identities of the nodes that time passes through."""
+    late_rows: LateRows | None = None
+    """Where rows go that come too late; None if they are dropped."""
     _channels: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for the operators among them."""
     _places: Iterator[int] = field(default_factory=itertools.count)
@@ -175,7 +181,9 @@ class Lowering:
         match node:
             case nodes.Sink() if node.materialize:
                 arriving = self.modes.of(node.input)
-                rows = materialize(self._below(node.input), node, arriving, self._demand(node))
+                rows = materialize(
+                    self._below(node.input, node), node, arriving, self._demand(node)
+                )
                 return self._numbered(rows)
             case nodes.Sink():
                 return replace(self, told_by_place=_told_by_place(node)).lower(node.input)
@@ -202,7 +210,7 @@ class Lowering:
             case nodes.WindowAggregate():
                 return self._numbered(self._window_aggregate(node))
             case nodes.GroupWindowAggregate():
-                below = self._below(node.input)
+                below = self._below(node.input, node)
                 return self._numbered(group_window_aggregate(below, node, self._demand(node)))
             case nodes.Filter():
                 return self.lower(node.input).where(self._sql(node.condition))
@@ -223,16 +231,16 @@ class Lowering:
                 below = self.lower(node.input)
                 return correlate(below, node, self._sql, _hidden(below))
             case nodes.WindowRank():
-                below = self._below(node.input)
+                below = self._below(node.input, node)
                 return self._numbered(window_rank(below, node, self._demand(node)))
             case nodes.WindowDeduplicate():
-                below = self._below(node.input)
+                below = self._below(node.input, node)
                 return self._numbered(window_deduplicate(below, node, self._demand(node)))
             case nodes.WindowJoin():
                 return self._numbered(self._window_join(node))
             case nodes.Rank():
                 rows = rank(
-                    self._below(node.input),
+                    self._below(node.input, node),
                     node,
                     self.modes.of(node.input),
                     node is self.told_by_place,
@@ -240,19 +248,21 @@ class Lowering:
                 )
                 return self._numbered(rows)
             case nodes.Over():
-                rows = over_aggregate(self._below(node.input), node, self._demand(node))
+                rows = over_aggregate(self._below(node.input, node), node, self._demand(node))
                 return self._numbered(rows)
             case nodes.Deduplicate() if waits_for_first(node):
-                rows = first_by_time(self._below(node.input), node, self._demand(node))
+                rows = first_by_time(self._below(node.input, node), node, self._demand(node))
                 return self._numbered(rows)
             case nodes.Deduplicate():
-                rows = deduplicate(self._below(node.input), node, self._demand(node), self.every)
+                rows = deduplicate(
+                    self._below(node.input, node), node, self._demand(node), self.every
+                )
                 return self._numbered(rows)
             case nodes.Sort() if node.name == "TemporalSort":
-                rows = temporal_sort(self._below(node.input), node, self._demand(node))
+                rows = temporal_sort(self._below(node.input, node), node, self._demand(node))
                 return self._numbered(rows)
             case nodes.Sort():
-                below = self._below(node.input)
+                below = self._below(node.input, node)
                 arriving = self.modes.of(node.input)
                 rows = limit(below, node, arriving, self._demand(node))
                 return self._numbered(rows)
@@ -266,14 +276,19 @@ class Lowering:
                 return self._union(node)
         raise TypeError(type(node))
 
-    def _below(self, node: nodes.Node) -> DataFrame:
+    def _below(self, node: nodes.Node, above: nodes.Node) -> DataFrame:
         """The input of an operator that shuffles: nobody asks for the tasks before it."""
-        return replace(self, numbers_tasks=False, last=False).lower(node)
+        origin = self.late_rows is not None and self._has_late_rows(above)
+        return replace(self, numbers_tasks=False, last=False, tells_origin=origin).lower(node)
+
+    def _has_late_rows(self, node: nodes.Node) -> bool:
+        return id(node) in self.timed and looks_at_a_clock(node)
 
     def _demand(self, node: nodes.Node) -> Demand:
         given = node.ttls or (None,) * len(node.inputs)
         ttls = [(self.ttl if ttl is None else ttl) // timedelta(milliseconds=1) for ttl in given]
-        return Demand(self.modes.of(node), ttls, self.tally, node, self._channel(node))
+        late = self.late_rows if self._has_late_rows(node) else None
+        return Demand(self.modes.of(node), ttls, self.tally, node, self._channel(node), late)
 
     def _channel(self, node: nodes.Node) -> str | None:
         """The name under which a node tells how far time has come, if anybody asks."""
@@ -346,7 +361,7 @@ class Lowering:
     def _aggregate(self, node: nodes.Aggregate) -> DataFrame:
         """The kernel keeps the rows of a group for an aggregate function of the user's, which is computed of them."""
         gathered = _gathered(node)
-        below = self._below(gathered.input)
+        below = self._below(gathered.input, node)
         rows = group_aggregate(below, gathered, self._demand(node))
         if gathered is node:
             return rows
@@ -363,11 +378,11 @@ class Lowering:
         function = own_windows(node)
         if function is not None and not can_share(node, function):
             function = None
-        below = replace(self, windowing=node)._below(node.input)
+        below = replace(self, windowing=node)._below(node.input, node)
         return window_aggregate(below, node, function, self._demand(node))
 
     def _join(self, node: nodes.Join) -> DataFrame:
-        left, right = (JoinSide(self._below(n), self.modes.of(n)) for n in node.inputs)
+        left, right = (JoinSide(self._below(n, node), self.modes.of(n)) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return join(left, right, node, condition, self.last, self._demand(node))
 
@@ -378,12 +393,12 @@ class Lowering:
         if above and can_share(above, node):
             return without_windows(self.lower(node.input), node)
         if node.window.kind == "SESSION":
-            below = self._below(node.input)
+            below = self._below(node.input, node)
             return self._numbered(session_windows(below, node, self._demand(node)))
         return assign_windows(self.lower(node.input), node, above, self.tally)
 
     def _window_join(self, node: nodes.WindowJoin) -> DataFrame:
-        left, right = (self._below(n) for n in node.inputs)
+        left, right = (self._below(n, node) for n in node.inputs)
         condition = self._sql(conjunction(node.residual)) if node.residual else None
         return window_join(left, right, node, condition, self._demand(node))
 
@@ -393,8 +408,8 @@ class Lowering:
 
     def _timed_join(self, node: nodes.IntervalJoin | nodes.TemporalJoin) -> DataFrame:
         versions = isinstance(node, nodes.TemporalJoin)
-        left = self._below(node.left)
-        right = replace(self, every=versions)._below(node.right)
+        left = self._below(node.left, node)
+        right = replace(self, every=versions)._below(node.right, node)
         asked = [p for p in condition_of(node) if p in node.residual]
         condition = self._sql(conjunction(asked)) if asked else None
         if isinstance(node, nodes.TemporalJoin):
@@ -405,10 +420,26 @@ class Lowering:
         parts = [self.lower(p) for p in node.parts]
         if any(KIND_COLUMN in p.columns for p in parts):
             parts = [with_kind(p) for p in parts]
+        if any(ORDER_COLUMN in p.columns for p in parts):
+            parts = [_with_origin(p) for p in parts]
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.unionAll(part)
         return whole
+
+
+def _with_origin(frame: DataFrame) -> DataFrame:
+    """The same rows; those that are not of records have no place in a partition."""
+    if ORDER_COLUMN in frame.columns:
+        return frame
+    hidden = _hidden(frame)
+    return frame.select(
+        *(c for c in frame.columns if c not in hidden),
+        *(c for c in hidden if c == KIND_COLUMN),
+        f.expr("CAST(NULL AS INT)").alias(ORIGIN_COLUMN),
+        f.expr("CAST(NULL AS BIGINT)").alias(ORDER_COLUMN),
+        *(c for c in hidden if c != KIND_COLUMN),
+    )
 
 
 def _gathered(node: nodes.Aggregate) -> nodes.Aggregate:

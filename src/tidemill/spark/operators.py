@@ -24,6 +24,7 @@ from tidemill.plan.nodes import Keys
 from tidemill.spark.counting import Numbers
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
+from tidemill.spark.letters import LateRows, shown, with_place
 from tidemill.spark.types import spark_ddl
 
 _WARNINGS = {
@@ -94,6 +95,8 @@ class Demand:
     """Whose operator it is."""
     channel: str | None = None
     """The name under which it passes on how far time has come; None where nobody asks."""
+    late_rows: LateRows | None = None
+    """Where rows go that come too late; None if they are dropped."""
 
 
 def group_aggregate(frame: DataFrame, node: nodes.Aggregate, demand: Demand) -> DataFrame:
@@ -318,8 +321,8 @@ def after_left(right: DataFrame, node: nodes.Join) -> DataFrame:
     moved = [
         f"{column_name(i)} AS {column_name(width + i)}" for i in range(len(node.right.columns))
     ]
-    kind = [KIND_COLUMN] if KIND_COLUMN in right.columns else []
-    return right.selectExpr(*moved, *kind)
+    hidden = [c for c in (KIND_COLUMN, ORIGIN_COLUMN, ORDER_COLUMN) if c in right.columns]
+    return right.selectExpr(*moved, *hidden)
 
 
 def _side(
@@ -357,14 +360,23 @@ def operator(
     spec: Mapping[str, Any],
     demand: Demand,
     counted: str | None = None,
+    letter: Sequence[Mapping[str, str]] | None = None,
 ) -> DataFrame:
-    """`counted`: the name under which it counts what should not be, if it does."""
+    """`counted`: the name under which it counts what should not be, if it does. `letter`: the columns of a late row
+    that are worth telling, where that is not all of them."""
     spark = frames[0].sparkSession
     call = getattr(java_class(spark, "io.tidemill.state.Operators"), method)
     told = {**spec, "updateBefore": RowKind.UPDATE_BEFORE in demand.mode, "ttl": demand.ttls}
     if demand.channel is not None:
         tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        told["clock"] = {"channel": demand.channel, "tasks": tasks}
+        clock: dict[str, Any] = {"channel": demand.channel, "tasks": tasks}
+        if demand.late_rows is not None:
+            name = counted or str(spec["name"])
+            clock["letters"] = demand.late_rows.spec(
+                name, demand.channel, letter or shown(demand.node)
+            )
+            frames = [with_place(frame) for frame in frames]
+        told["clock"] = clock
     demand.tally.made[id(demand.node)] = {
         "operator": method,
         "spec": told,

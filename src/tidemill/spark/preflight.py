@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemill.errors import JobError, job_error
+from tidemill.errors import JobError, Span, job_error
 from tidemill.plan.environment import Job
 from tidemill.spark.faults import diagnose
 from tidemill.spark.java import java_class
@@ -66,6 +66,7 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
                 table.span,
             )
     _check_dead_letters(admin, kafka_sources(job))
+    _check_late_rows(admin, job)
     partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
     for table in targets.values():
@@ -90,18 +91,29 @@ def _check_dead_letters(admin: Any, tables: Sequence[Table]) -> None:
         connector = table.connector
         assert isinstance(connector, TopicTable)
         topic = connector.reading.dead_letter_topic
-        if topic is None:
-            continue
-        spec = {"properties": dict(connector.properties), "topics": [topic]}
-        found = _ask(admin.describeTopics, spec, table)
-        if found["missing"]:
-            raise job_error(
-                "RUN-002",
-                f"topic '{topic}' for dead letters of table '{table.name}' does not exist at"
-                f" {connector.bootstrap_servers}",
-                f"create it: tidemill topic create {topic} --bootstrap {connector.bootstrap_servers}",
-                table.span,
-            )
+        if topic is not None:
+            _expect(admin, table, topic, f"dead letters of table '{table.name}'", table.span)
+
+
+def _check_late_rows(admin: Any, job: Job) -> None:
+    if job.late_rows is not None:
+        topic, table = job.late_rows
+        _expect(admin, table, topic, "late rows", job.span)
+
+
+def _expect(admin: Any, table: Table, topic: str, what: str, span: Span | None) -> None:
+    """The topic is there, at the brokers of the table."""
+    connector = table.connector
+    assert isinstance(connector, TopicTable)
+    spec = {"properties": dict(connector.properties), "topics": [topic]}
+    found = _ask(admin.describeTopics, spec, table)
+    if found["missing"]:
+        raise job_error(
+            "RUN-002",
+            f"topic '{topic}' for {what} does not exist at {connector.bootstrap_servers}",
+            f"create it: tidemill topic create {topic} --bootstrap {connector.bootstrap_servers}",
+            span,
+        )
 
 
 def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int]]:

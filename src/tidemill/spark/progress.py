@@ -241,7 +241,14 @@ def late_warnings(met: Mapping[str, int], rows: int, told: set[str]) -> list[str
         if fact == LATE and name not in told and number > _MUCH_LATE * rows:
             told.add(name)
             warnings.append(
-                f"warning: {name}: {number:,} of {rows:,} rows came late and were dropped; a greater delay in WATERMARK"
-                " FOR waits longer for them"
+                f"warning: {name}: {number:,} of {rows:,} rows came late{_most_from(name, met)}; a greater delay in"
+                " WATERMARK FOR waits longer for them"
             )
     return warnings
+
+
+def _most_from(name: str, met: Mapping[str, int]) -> str:
+    """The partition that most late rows of an operator come from."""
+    start = f"{name}: {LATE} "
+    origins = {what.removeprefix(start): n for what, n in met.items() if what.startswith(start)}
+    return f", most of them {max(origins, key=origins.__getitem__)}" if origins else ""

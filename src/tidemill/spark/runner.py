@@ -31,6 +31,7 @@ from tidemill.spark.checkpoints import Checkpoint, settle
 from tidemill.spark.counting import Numbers
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.java import java_class
+from tidemill.spark.letters import late_rows
 from tidemill.spark.lower import Lowering, reads_of
 from tidemill.spark.operators import Tally
 from tidemill.spark.partitioner import Partitioner, load_partitioner
@@ -260,16 +261,18 @@ class Runner:
             self.spark.conf.set("spark.sql.shuffle.partitions", str(settled.parallelism))
             self._end_transactions(job, settled.ids)
             on_time = timed(job.roots)
+            letters = late_rows(job, job_id)
             lowering = Lowering(
                 self.spark,
                 job.modes[0],
                 max_rows,
                 dropped.of,
                 tally,
-                reads_of(job.roots, any(by_task), on_time),
+                reads_of(job.roots, any(by_task), on_time, letters is not None),
                 job_id if job.exactly_once else None,
                 ttl=_ttl(job),
                 timed=on_time,
+                late_rows=letters,
             )
             frames = [
                 replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)

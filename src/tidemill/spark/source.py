@@ -30,6 +30,7 @@ from tidemill.spark.expressions import column_name, to_sql
 from tidemill.spark.faults import RecordFault, reported
 from tidemill.spark.java import java_class
 from tidemill.spark.kernel_decode import straight_way
+from tidemill.spark.letters import letter_box
 from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
@@ -724,18 +725,14 @@ def _dead_letters(table: Table, scanning: Scanning) -> str | None:
     assert isinstance(connector, TopicTable)
     if connector.reading.dead_letter_topic is None:
         return None
-    target: dict[str, Any] = {
-        "table": table.name,
-        "topic": connector.reading.dead_letter_topic,
-        "properties": dict(connector.properties),
-        "guarantee": "at-least-once",
-    }
-    if scanning.writer is None:
-        return json.dumps({"sinks": [target]})
-    job, number = scanning.writer
-    target["guarantee"] = "exactly-once"
-    target["transactionalIdPrefix"] = f"tidemill-{job}-{table.name}-dead-letters-{number}"
-    return json.dumps({"job": job, "sinks": [target]})
+    job, number = scanning.writer or (None, 0)
+    return letter_box(
+        table.name,
+        connector.reading.dead_letter_topic,
+        connector.properties,
+        job,
+        f"{table.name}-dead-letters-{number}",
+    )
 
 
 def _as_append(columns: Sequence[Column], decode: Decode) -> tuple[str, ...]:

@@ -42,14 +42,13 @@ def _never_joined(left: DataFrame, right: DataFrame, node: nodes.IntervalJoin) -
     """Rows of outer sides, alone. No row of an inner side passes, but its tasks tell the time."""
     width = len(node.left.columns)
     sides = (
-        (left, node.kind in ("LEFT", "FULL"), 0),
-        (right, node.kind in ("RIGHT", "FULL"), width),
+        (left, node.kind in ("LEFT", "FULL"), range(width)),
+        (right, node.kind in ("RIGHT", "FULL"), range(width, len(node.columns))),
     )
     alone = []
-    for frame, outer, shift in sides:
-        own = {shift + i for i in range(len(frame.columns))}
+    for frame, outer, own in sides:
         columns = [
-            f.col(column_name(i - shift)).alias(column_name(i))
+            f.col(column_name(i - own.start)).alias(column_name(i))
             if i in own
             else f.expr(f"CAST(NULL AS {spark_ddl(c.type)})").alias(column_name(i))
             for i, c in enumerate(node.columns)

@@ -8,7 +8,7 @@ the windows share, or straight to their session. Rows of a session wait for its 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,6 +20,7 @@ from tidemill.plan import nodes
 from tidemill.plan.expressions import AggregateCall, Input, walk
 from tidemill.spark.expressions import column_name
 from tidemill.spark.java import java_class
+from tidemill.spark.letters import shown
 from tidemill.spark.operators import (
     Demand,
     Tally,
@@ -230,11 +231,24 @@ def window_aggregate(
     added = windows.end | windows.time | (frozenset() if told else windows.start)
     keys = [k for k in node.keys if k not in added]
     method = "sessionAggregate" if spec["gap"] and function is not None else "windowAggregate"
-    rows = _aggregate(method, frame, node, keys, spec, demand)
+    letter = None if function is None else _letter(node, function)
+    rows = _aggregate(method, frame, node, keys, spec, demand, letter)
     places = {k: column_name(k) for k in keys}
     places |= {} if told else dict.fromkeys(windows.start, "_start")
     places |= dict.fromkeys(windows.end, "_end") | dict.fromkeys(windows.time, "_time")
     return _placed(rows, [places[k] for k in node.keys], len(node.calls))
+
+
+def _letter(
+    node: nodes.WindowAggregate, function: nodes.WindowTableFunction
+) -> list[dict[str, str]]:
+    """What a late row tells whose windows are still to be made: not their bounds, and its time in any case."""
+    assert node.input.windows is not None
+    bounds = {column_name(i) for i in node.input.windows.all}
+    [columns] = shown(node)
+    told = {column: name for column, name in columns.items() if column not in bounds}
+    time = function.input.columns[function.time].name
+    return [told if time in told.values() else {**told, WINDOW_COLUMN: time}]
 
 
 def _attached_spec(
@@ -282,6 +296,7 @@ def _aggregate(
     keys: Sequence[int],
     window: dict[str, Any],
     demand: Demand,
+    letter: Sequence[Mapping[str, str]] | None = None,
 ) -> DataFrame:
     spec = {
         "name": node.describe(),
@@ -290,7 +305,7 @@ def _aggregate(
         "retracting": not node.input.kinds.insert_only,
         "window": window,
     }
-    return operator(method, [frame], spec, demand, _name(node))
+    return operator(method, [frame], spec, demand, _name(node), letter)
 
 
 def _name(node: nodes.Node) -> str:

@@ -251,6 +251,19 @@ _HONOURED = (
         timedelta(0),
     ),
     Setting(
+        "table.exec.late-rows",
+        one_of("drop", "dead-letter"),
+        "What becomes of rows that come too late to a window, OVER or a join: they are dropped, or go to a topic.",
+        Status.HONOURED,
+        "drop",
+    ),
+    Setting(
+        "table.exec.late-rows.topic",
+        TEXT,
+        "The topic for late rows, at the brokers of the job's first Kafka table.",
+        Status.HONOURED,
+    ),
+    Setting(
         "table.exec.source.idle-timeout",
         DURATION,
         "After this time a partition without records no longer holds the watermark back.",

@@ -84,6 +84,7 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
       TaskClock clock = TaskClock.current();
       if (!range.isEmpty()) {
         clock.reads(spec.clock().of(range.topic(), range.partition()), range.ends(), counts.times());
+        clock.comesFrom(range.topic(), range.partition());
       }
       range.marks().forEach(clock::tell);
     }

@@ -57,8 +57,10 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   private static final int REST = -3;
 
   private final boolean sliced;
-  /** Whether deltas have numbers. */
+  /** Whether deltas have numbers: where order matters, and where it is asked from which task they come. */
   private final boolean numbered;
+  /** Whether the delta of a row has the row behind it. */
+  private final boolean carrying;
   // Where rows are in slices: the end of each group's, and how many rows it has.
   private long[] slices;
   private long[] rowCounts;
@@ -71,7 +73,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   /** The deltas of single rows, as they come, each with its time in the place of a slice. */
   static Combiner oneByOne(
       AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task) {
-    Combiner each = new Combiner(spec, arguments, rows, task, true, true);
+    Combiner each = new Combiner(spec, arguments, rows, task, true);
     each.combining = false;
     return each;
   }
@@ -79,16 +81,6 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   /** {@code sliced}: the header of a row is a {@link Slice}'s, and a group is a key in a slice. */
   Combiner(
       AggregateSpec spec, StructType arguments, Iterator<Tuple2<byte[], byte[]>> rows, int task, boolean sliced) {
-    this(spec, arguments, rows, task, sliced, false);
-  }
-
-  private Combiner(
-      AggregateSpec spec,
-      StructType arguments,
-      Iterator<Tuple2<byte[], byte[]>> rows,
-      int task,
-      boolean sliced,
-      boolean numbered) {
     this.spec = spec;
     this.rows = rows;
     this.accumulators = new Accumulators(spec, arguments, 0);
@@ -96,7 +88,8 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     this.arguments = new UnsafeRow(arguments.size());
     this.task = task;
     this.sliced = sliced;
-    this.numbered = numbered || accumulators.isOrdered();
+    this.carrying = sliced && WindowProcessor.hasLetters(spec);
+    this.numbered = sliced || accumulators.isOrdered();
     this.capacity = 2 * Integer.highestOneBit(LAST_SIZES.getOrDefault(spec, 1) | 127);
     this.keys = new ByteWriter(40 * capacity);
     this.ends = new int[capacity];
@@ -124,7 +117,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     int group = order[drained++];
     int from = start(group);
     byte[] key = Arrays.copyOfRange(keys.buffer(), from, ends[group]);
-    return new Tuple2<>(key, delta(group));
+    return new Tuple2<>(key, delta(group, null));
   }
 
   private Tuple2<byte[], byte[]> single(Tuple2<byte[], byte[]> row) {
@@ -135,7 +128,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
       rowCounts[0] = 0;
     }
     collect(0, row._2());
-    return new Tuple2<>(row._1(), delta(0));
+    return new Tuple2<>(row._1(), delta(0, carrying ? row._2() : null));
   }
 
   private void fill() {
@@ -267,10 +260,11 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
   }
 
   /**
-   * A delta behind the header of a row, and, where there are slices, its slice and the number of its rows; its number puts it in its place where order matters, its kind tells how it
+   * A delta behind the header of a row, and, where there are slices, its slice and the number of its rows, and behind it
+   * the row that is carried, if there is one; its number puts it in its place where order matters, its kind tells how it
    * begins: with a removal and nothing else (-D), with removals of so many bytes before the rest (-U), or without (+I).
    */
-  private byte[] delta(int group) {
+  private byte[] delta(int group, byte[] carried) {
     delta.reset();
     delta.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
     if (sliced) {
@@ -286,6 +280,9 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
       write(part, delta);
     } else {
       write(group, delta);
+    }
+    if (carried != null) {
+      LateRows.attach(delta, carried);
     }
     byte[] bytes = delta.toBytes();
     if (!numbered) {

@@ -33,6 +33,7 @@ public final class Counts implements Serializable {
 
   private final Map<String, LongAccumulator> accumulators = new LinkedHashMap<>();
 
+  private final Origins late = new Origins();
   private final Alarm alarm;
 
   private Counts(Alarm alarm) {
@@ -51,6 +52,7 @@ public final class Counts implements Serializable {
     for (String name : NAMES) {
       counts.accumulators.put(name, context.longAccumulator());
     }
+    context.register(counts.late);
     return counts;
   }
 
@@ -61,6 +63,14 @@ public final class Counts implements Serializable {
 
   void add(String name, long number) {
     accumulators.get(name).add(number);
+  }
+
+  /** {@code origin}: the topic and the partition of late rows, with a slash between, or empty. */
+  void addLate(String origin, long number) {
+    add(LATE, number);
+    if (!origin.isEmpty()) {
+      late.add(Map.of(origin, number));
+    }
   }
 
   void addNullKey(long header) {
@@ -123,6 +133,15 @@ public final class Counts implements Serializable {
             values.put(name, counted.sum());
           }
         });
+    late.value()
+        .forEach(
+            (origin, number) -> {
+              int slash = origin.lastIndexOf('/');
+              values.put(
+                  LATE + " from partition " + origin.substring(slash + 1) + " of topic '" + origin.substring(0, slash)
+                      + "'",
+                  number);
+            });
     return values;
   }
 }

@@ -39,7 +39,7 @@ final class FirstByTime extends KeyedProcessor {
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, keys, columns));
     KeyedProcessor operator =
-        new FirstByTime(spec, columns, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock());
+        new FirstByTime(spec, columns, counts).expiring(Expiry.after(spec.ttl())).timed(spec.clock(), counts, columns);
     return Packing.unpack(operator.over(pairs), new StructType(), columns);
   }
 
@@ -58,6 +58,11 @@ final class FirstByTime extends KeyedProcessor {
     row = new UnsafeRow(columns.size());
     time = columns.fieldIndex(spec.time());
     timer = new Timer(timeline());
+  }
+
+  @Override
+  long eventTime(byte[] late) {
+    return time(late);
   }
 
   private long time(byte[] packed) {
@@ -102,17 +107,13 @@ final class FirstByTime extends KeyedProcessor {
 
   private byte[] earliest(byte[] known, Iterator<byte[]> rows) {
     byte[] first = known;
-    long late = 0;
     while (rows.hasNext()) {
       byte[] each = rows.next();
       if (time(each) < moment().before()) {
-        late++;
+        dropLate(each);
       } else if (first == null || time(each) < time(first)) {
         first = each;
       }
-    }
-    if (late > 0) {
-      counts.add(Counts.LATE, late);
     }
     return first;
   }

@@ -58,6 +58,11 @@ final class Header {
     return header >>> NUMBER_SHIFT;
   }
 
+  /** The task that a numbered row comes from. */
+  static int task(long header) {
+    return (int) (number(header) >>> TASK_SHIFT);
+  }
+
   static long numbered(long header, int task, long row) {
     return header & 7 | ((long) task << TASK_SHIFT | row) << NUMBER_SHIFT;
   }

@@ -4,8 +4,10 @@ import io.tidemill.time.Mark;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -87,6 +89,9 @@ final class IntervalJoin extends KeyedProcessor {
       if (spec.rowtime() && !sides.hasTime(row, isRight, time)) {
         counts.add(Counts.NULL_TIME, 1);
       }
+      if (isLate(at)) {
+        headers.put(row, PackedRow.header(row));
+      }
       rows.add(PackedRow.setHeader(row, ordered(at)));
       hasPassing |= !waits(row);
     }
@@ -144,6 +149,8 @@ final class IntervalJoin extends KeyedProcessor {
   private transient TwoSides sides;
   private transient Side left;
   private transient Side right;
+  /** What the headers of late rows were before they became times. */
+  private transient Map<byte[], Long> headers;
 
   private IntervalJoin(IntervalSpec spec, StructType left, StructType right, Expression condition, Counts counts) {
     super(spec.name(), false, true);
@@ -162,7 +169,8 @@ final class IntervalJoin extends KeyedProcessor {
     StructType leftColumns = columns.left();
     StructType rightColumns = columns.right();
     KeyedProcessor operator =
-        new IntervalJoin(spec, leftColumns, rightColumns, columns.condition(), counts).timed(spec.clock());
+        new IntervalJoin(spec, leftColumns, rightColumns, columns.condition(), counts)
+            .timed(spec.clock(), counts, leftColumns, rightColumns);
     Dataset<Tuple2<byte[], byte[]>> pairs =
         Join.packed(left, spec.left(), leftColumns, name, spec.nullSafe(), spec.keepsLeft(), 0, counts)
             .union(
@@ -192,6 +200,7 @@ final class IntervalJoin extends KeyedProcessor {
   @Override
   void open(Pages pages) {
     sides = new TwoSides(leftColumns, rightColumns, condition);
+    headers = new IdentityHashMap<>();
     left = new Side(false, leftColumns.fieldIndex(spec.leftTime()), spec.upper(), spec.keepsLeft(), pages);
     right = new Side(true, rightColumns.fieldIndex(spec.rightTime()), -spec.lower(), spec.keepsRight(), pages);
   }
@@ -212,6 +221,16 @@ final class IntervalJoin extends KeyedProcessor {
   long held(long watermark) {
     boolean says = spec.rowtime() && watermark != Mark.NONE && watermark != Mark.END;
     return says ? watermark - Math.max(left.reach, right.reach) : watermark;
+  }
+
+  private boolean isLate(long time) {
+    return spec.rowtime() && time <= then();
+  }
+
+  @Override
+  long eventTime(byte[] late) {
+    boolean isRight = Header.isRight(PackedRow.header(late));
+    return sides.time(late, isRight, (isRight ? right : left).time);
   }
 
   private static long ordered(long time) {
@@ -240,6 +259,7 @@ final class IntervalJoin extends KeyedProcessor {
     boolean rightFirst = left.hasPassing && !right.hasPassing;
     come(rightFirst ? right : left, rightFirst ? left : right, never, changes);
     come(rightFirst ? left : right, rightFirst ? right : left, never, changes);
+    headers.clear();
     left.fire(now(), changes);
     right.fire(now(), changes);
     setTimer(key, timer);
@@ -289,8 +309,13 @@ final class IntervalJoin extends KeyedProcessor {
       if (side.waits(row)) {
         side.keep(row, matched);
       } else if (!matched) {
-        if (spec.rowtime() && timeOf(row) <= then()) {
-          counts.add(Counts.LATE, 1);
+        if (isLate(timeOf(row))) {
+          PackedRow.setHeader(row, headers.get(row));
+          if (side.isOuter) {
+            countLate(row);
+          } else {
+            dropLate(row);
+          }
         }
         if (side.isOuter) {
           side.giveAlone(row, changes);

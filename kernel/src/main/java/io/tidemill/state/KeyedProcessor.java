@@ -48,6 +48,9 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private Expiry expiry = Expiry.NEVER;
   /** Null where time says nothing. */
   private TimeSpec time;
+  /** Null where no row is late. */
+  private Counts late;
+  private StructType[] inputs = {};
 
   private transient ValueState<byte[]> state;
   /** Whether there was no state at all when the batch began; a key comes once in a batch. */
@@ -63,6 +66,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private transient Timeline timeline;
   /** The watermark before and after the rows of this batch; null as long as it is not known. */
   private transient Moment moment;
+  private transient LateRows lateRows;
 
   /** Event time as one batch sees it: rows up to {@code before} come late, and what is due at {@code now} is done. */
   record Moment(long before, long now) {}
@@ -89,6 +93,41 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   final KeyedProcessor timed(TimeSpec spec) {
     time = spec;
     return this;
+  }
+
+  /**
+   * The same of an operator to which rows may come too late, which {@code counts} is told.
+   *
+   * @param rows the columns of the rows of each input
+   */
+  final KeyedProcessor timed(TimeSpec spec, Counts counts, StructType... rows) {
+    late = counts;
+    inputs = rows;
+    return timed(spec);
+  }
+
+  /** A row, or a delta that stands for so many, is late and is dropped. */
+  final void dropLate(byte[] row, long rows) {
+    lateRows.drop(row, rows, moment.before(), this::eventTime);
+  }
+
+  final void dropLate(byte[] row) {
+    dropLate(row, 1);
+  }
+
+  /** A row is late and is taken all the same. */
+  final void countLate(byte[] row) {
+    lateRows.count(row, 1);
+  }
+
+  /** The time of a row that is late, in milliseconds. */
+  long eventTime(byte[] row) {
+    throw new UnsupportedOperationException(name);
+  }
+
+  /** Whether deltas come to this operator, and not rows. */
+  boolean takesDeltas() {
+    return false;
   }
 
   /** Event time, to an operator that is timed. */
@@ -187,10 +226,16 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   }
 
   final Dataset<Tuple2<byte[], byte[]>> over(Dataset<Tuple2<byte[], byte[]>> pairs) {
-    return (time == null ? pairs : Marking.marked(pairs, time.tasks()))
-        .groupBy("_1")
-        .as(Encoders.BINARY(), Packing.PAIRS)
-        .transformWithState(this, TimeMode.None(), OutputMode.Append(), Packing.PAIRS, Packing.PAIRS);
+    Dataset<Tuple2<byte[], byte[]>> given =
+        (time == null ? pairs : Marking.marked(pairs, time.tasks()))
+            .groupBy("_1")
+            .as(Encoders.BINARY(), Packing.PAIRS)
+            .transformWithState(this, TimeMode.None(), OutputMode.Append(), Packing.PAIRS, Packing.PAIRS);
+    return hasLetters() ? Letters.sent(given, time.letters(), List.of(inputs)) : given;
+  }
+
+  private boolean hasLetters() {
+    return late != null && time != null && time.letters() != null;
   }
 
   @Override
@@ -199,6 +244,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     reader = new ByteReader();
     writer = new ByteWriter(256);
     changes = new Changes(updateBefore);
+    lateRows = late == null ? null : new LateRows(late, hasLetters(), takesDeltas());
     if (isPaged()) {
       map = getHandle().getMapState("pages", Encoders.LONG(), Encoders.BINARY(), TTLConfig.NONE());
     }
@@ -302,7 +348,11 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     } else if (!mayStay(before) && !isWritten(before)) {
       state.update(writer.toBytes());
     }
-    return changes.take();
+    if (lateRows == null) {
+      return changes.take();
+    }
+    lateRows.close();
+    return lateRows.after(changes.take());
   }
 
   private java.util.Iterator<Tuple2<byte[], byte[]>> begin(Iterator<Tuple2<byte[], byte[]>> marks) {
@@ -310,7 +360,10 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     Valve valve = known == null ? new Valve() : Marking.read(opened(known));
     long before = valve.watermark();
     while (marks.hasNext()) {
-      Marking.take(marks.next()._2(), store.partition(), reader, valve);
+      Marking.Sender sender = Marking.take(marks.next()._2(), store.partition(), reader, valve);
+      if (lateRows != null) {
+        lateRows.comesFrom(sender);
+      }
     }
     moment = new Moment(before, valve.advance());
     writer.reset();
@@ -341,15 +394,19 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
   }
 
+  private byte[] opened(Tuple2<byte[], byte[]> pair) {
+    return lateRows == null ? pair._2() : lateRows.opened(pair._2());
+  }
+
   private java.util.Iterator<byte[]> rows(Iterator<Tuple2<byte[], byte[]>> pairs) {
-    byte[] first = pairs.next()._2();
+    byte[] first = opened(pairs.next());
     if (!pairs.hasNext()) {
       return List.of(first).iterator();
     }
     List<byte[]> rows = new ArrayList<>();
     rows.add(first);
     while (pairs.hasNext()) {
-      rows.add(pairs.next()._2());
+      rows.add(opened(pairs.next()));
     }
     if (ordered) {
       rows.sort(Header.BY_NUMBER);

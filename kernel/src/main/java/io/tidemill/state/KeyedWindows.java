@@ -16,6 +16,8 @@ abstract class KeyedWindows extends WindowProcessor {
 
   private transient UnsafeRow keyRow;
   private transient Changes given;
+  /** The end of the window for which rows are late. */
+  private transient long closed;
 
   /** {@code window}: its time is the column of the window's end, among {@code keys}. */
   KeyedWindows(String name, StructType keys, WindowSpec window, Counts counts) {
@@ -28,6 +30,11 @@ abstract class KeyedWindows extends WindowProcessor {
   void open(boolean isAtWork) {
     keyRow = new UnsafeRow(width);
     given = new Changes(false);
+  }
+
+  @Override
+  final long eventTime(byte[] row) {
+    return window.time(closed);
   }
 
   /** The columns of a key. */
@@ -49,7 +56,8 @@ abstract class KeyedWindows extends WindowProcessor {
   final boolean process(byte[] key, ByteReader none, Iterator<byte[]> rows, ByteWriter after, Changes changes) {
     long end = Slice.milliseconds(columns(key).getLong(endColumn));
     if (isClosed(end, before())) {
-      rows.forEachRemaining(row -> counts.add(Counts.LATE, 1));
+      closed = end;
+      rows.forEachRemaining(this::dropLate);
       return false;
     }
     byte[] known = known(timeline(), end, key);

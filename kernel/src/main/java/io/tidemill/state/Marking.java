@@ -9,6 +9,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.unsafe.Platform;
@@ -94,7 +95,7 @@ final class Marking {
         if (rows.hasNext()) {
           return true;
         }
-        marks = pairs(TaskClock.current().marks(), tasks);
+        marks = pairs(TaskClock.current(), tasks);
       }
       return marks.hasNext();
     }
@@ -105,16 +106,20 @@ final class Marking {
     }
   }
 
-  private static Iterator<Tuple2<byte[], byte[]>> pairs(List<Mark> marks, int tasks) {
+  private static Iterator<Tuple2<byte[], byte[]>> pairs(TaskClock clock, int tasks) {
     List<Tuple2<byte[], byte[]>> pairs = new ArrayList<>();
+    List<Mark> marks = clock.marks();
     if (!marks.isEmpty()) {
       ByteWriter out = new ByteWriter(64);
       byte[][] keys = keys(tasks);
+      byte[] origin = clock.origin().getBytes(StandardCharsets.UTF_8);
       for (int task = 0; task < tasks; task++) {
         out.reset();
         out.writeRaw(Packing.NOTHING, 0, PackedRow.HEADER);
         // Who gets it can tell whether it is meant.
         out.writeVarint(task);
+        out.writeVarint(TaskContext.getPartitionId());
+        out.writeBytes(origin, 0, origin.length);
         write(marks, out);
         pairs.add(new Tuple2<>(keys[task], out.toBytes()));
         pairs.add(new Tuple2<>(keys[tasks + task], Packing.NOTHING));
@@ -140,14 +145,19 @@ final class Marking {
     }
   }
 
+  /** A task whose rows come to an operator, and where it has them from: a topic and a partition, or empty. */
+  record Sender(int task, String origin) {}
+
   /** Takes what a task of the operator before has sent. */
-  static void take(byte[] sent, int task, ByteReader in, Valve valve) {
+  static Sender take(byte[] sent, int task, ByteReader in, Valve valve) {
     in.over(sent, PackedRow.HEADER, sent.length - PackedRow.HEADER);
     long meant = in.readVarint();
     if (meant != task) {
       throw new IllegalStateException("watermarks for task " + meant + " came to task " + task);
     }
+    Sender sender = new Sender((int) in.readVarint(), new String(in.readBytes(), StandardCharsets.UTF_8));
     read(in, valve);
+    return sender;
   }
 
   static void write(Valve valve, ByteWriter out) {

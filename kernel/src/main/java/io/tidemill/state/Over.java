@@ -121,7 +121,7 @@ final class Over extends KeyedProcessor {
     Aggregation.accumulators(spec.calls(), arguments);
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, keys, columns));
     KeyedProcessor operator =
-        new Over(spec, columns, arguments, counts).expiring(spec.expiry()).timed(spec.clock());
+        new Over(spec, columns, arguments, counts).expiring(spec.expiry()).timed(spec.clock(), counts, columns);
     return Packing.unpack(
         operator.over(pairs), columns, DataTypes.createStructType(Aggregation.results(spec.calls())));
   }
@@ -266,15 +266,19 @@ final class Over extends KeyedProcessor {
     return stays;
   }
 
+  @Override
+  long eventTime(byte[] packed) {
+    return Math.floorDiv(PackedRow.point(row, packed).getLong(timeOrdinal), 1000L);
+  }
+
   /** The rows that are not late, in their order. Flink: a row without a time has the time 0. */
   private List<Placed> accept(Iterator<byte[]> rows) {
     List<Placed> accepted = new ArrayList<>();
-    long late = 0;
     long timeless = 0;
     long reached = spec.isBounded() ? last : moment().before();
     while (rows.hasNext()) {
       byte[] packed = rows.next();
-      long time = Math.floorDiv(PackedRow.point(row, packed).getLong(timeOrdinal), 1000L);
+      long time = eventTime(packed);
       if (time > reached) {
         accepted.add(new Placed(time, arrivals++, packed));
         if (spec.isRange()) {
@@ -283,10 +287,9 @@ final class Over extends KeyedProcessor {
       } else if (row.isNullAt(timeOrdinal)) {
         timeless++;
       } else {
-        late++;
+        dropLate(packed);
       }
     }
-    counts.add(Counts.LATE, late);
     counts.add(Counts.NULL_TIME, timeless);
     accepted.sort(Placed.ORDER);
     return accepted;

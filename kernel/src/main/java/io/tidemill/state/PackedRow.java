@@ -81,6 +81,14 @@ public final class PackedRow extends Expression implements Serializable {
     return bytes;
   }
 
+  /** Called by generated code. A row, and behind it the place of its record. */
+  public static byte[] placed(byte[] row, long place) {
+    ByteWriter bytes = new ByteWriter(row.length + Long.BYTES);
+    bytes.writeRaw(row, 0, row.length);
+    bytes.writeFixed64(place);
+    return bytes.toBytes();
+  }
+
   /** Called by generated code. One of {@link #SPREAD} keys without columns, for rows that belong to no key. */
   public static byte[] spread(byte[] key) {
     return setHeader(new byte[HEADER], 1 + Long.remainderUnsigned(header(key), SPREAD));
@@ -135,6 +143,10 @@ public final class PackedRow extends Expression implements Serializable {
   /** A key without columns in place of one that has some; equal ones give the same. */
   static Expression spread(Expression key) {
     return invoke("spread", DataTypes.BinaryType, false, key);
+  }
+
+  static Expression placed(Expression row, Expression place) {
+    return invoke("placed", DataTypes.BinaryType, false, row, place);
   }
 
   static Expression unpackedKind(Expression bytes) {

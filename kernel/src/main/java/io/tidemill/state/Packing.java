@@ -29,7 +29,10 @@ final class Packing {
 
   private Packing() {}
 
-  /** Rows as (key, row); the row's header is its kind, and +I where the input has no kinds. */
+  /**
+   * Rows as (key, row); the row's header is its kind, and +I where the input has no kinds. Behind a row comes its place,
+   * if the input tells it, for {@link LateRows}.
+   */
   static Dataset<Tuple2<byte[], byte[]>> pack(Dataset<Row> input, StructType keys, StructType columns) {
     return pack(input, keys, columns, kind(input));
   }
@@ -42,7 +45,11 @@ final class Packing {
   static Dataset<Tuple2<byte[], byte[]>> pack(
       Dataset<Row> input, Column key, StructType columns, Column header) {
     Expression[] row = expressions(input, columns);
-    Column packed = ExpressionUtils.column(PackedRow.row(ExpressionUtils.expression(header), row));
+    Expression bytes = PackedRow.row(ExpressionUtils.expression(header), row);
+    if (Arrays.asList(input.columns()).contains(LateRows.PLACE)) {
+      bytes = PackedRow.placed(bytes, ExpressionUtils.expression(input.col(LateRows.PLACE)));
+    }
+    Column packed = ExpressionUtils.column(bytes);
     return input.select(key.as("_1"), packed.as("_2")).as(PAIRS);
   }
 

@@ -42,16 +42,26 @@ final class SessionAggregate extends Sessions {
   static Dataset<Row> plan(Dataset<Row> input, AggregateSpec spec, Counts counts) {
     StructType schema = input.schema();
     StructType keys = Packing.columns(schema, spec.keys(), spec.name());
-    StructType arguments = Aggregation.arguments(spec, schema);
+    StructType arguments = arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> deltas =
         rows -> Combiner.oneByOne(spec, arguments, rows, TaskContext.getPartitionId());
     KeyedProcessor operator =
-        new SessionAggregate(spec, arguments, accumulators, counts).timed(spec.clock());
+        new SessionAggregate(spec, arguments, accumulators, counts).timed(spec.clock(), counts, arguments);
     return Packing.unpack(
         operator.over(sliced(input, spec, keys, arguments, counts).mapPartitions(deltas, Packing.PAIRS)),
         keys,
         bounds(spec.window(), Aggregation.results(spec)));
+  }
+
+  @Override
+  boolean takesDeltas() {
+    return true;
+  }
+
+  @Override
+  long eventTime(byte[] row) {
+    return eventTime(row, arguments);
   }
 
   @Override

@@ -34,7 +34,7 @@ final class SessionRows extends Sessions {
     Column time = input.col(spec.window().time());
     Dataset<Row> timed = input.where(time.isNotNull().or(counts.leavesOut()));
     Dataset<Tuple2<byte[], byte[]>> rows = Packing.number(Packing.pack(timed, keys, columns));
-    KeyedProcessor operator = new SessionRows(spec, columns, counts).timed(spec.clock());
+    KeyedProcessor operator = new SessionRows(spec, columns, counts).timed(spec.clock(), counts, columns);
     return Packing.unpack(operator.over(rows), bounds(spec.window(), List.of()), columns);
   }
 
@@ -44,6 +44,11 @@ final class SessionRows extends Sessions {
     row = new UnsafeRow(columns.size());
     bounds = new UnsafeRowWriter(BOUNDS);
     kept = isAtWork ? new Kept(new Segments(newTimeline("session_rows"))) : null;
+  }
+
+  @Override
+  long eventTime(byte[] row) {
+    return eventTime(row, columns);
   }
 
   @Override

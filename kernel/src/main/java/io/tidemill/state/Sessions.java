@@ -115,7 +115,7 @@ abstract class Sessions extends WindowProcessor {
     boolean touchesFloor = floor != null && floor.getValue().end >= start;
     boolean touchesCeiling = ceiling != null && ceiling.getKey() <= into.end;
     if (!touchesFloor && !touchesCeiling && isClosed(into.end, before())) {
-      counts.add(Counts.LATE, 1);
+      dropLate(row);
       return;
     }
     if (touchesFloor) {

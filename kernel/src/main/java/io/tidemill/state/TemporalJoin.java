@@ -80,7 +80,7 @@ final class TemporalJoin extends KeyedProcessor {
     KeyedProcessor operator =
         new TemporalJoin(spec, leftColumns, rightColumns, columns.condition(), counts)
             .expiring(Expiry.after(spec.ttl()))
-            .timed(spec.clock());
+            .timed(spec.clock(), counts, leftColumns, rightColumns);
     List<Boolean> nullSafe = spec.nullSafe();
     Dataset<Tuple2<byte[], byte[]>> pairs =
         Join.packed(left, spec.left(), leftColumns, name, nullSafe, spec.isOuter(), 0, counts)
@@ -170,7 +170,7 @@ final class TemporalJoin extends KeyedProcessor {
 
   private void addRow(long time, long number, byte[] row) {
     if (time <= moment().before()) {
-      counts.add(Counts.LATE, 1);
+      countLate(row);
     }
     ByteWriter key = new ByteWriter(2 * Long.BYTES);
     key.writeRaw(key(time), 0, Long.BYTES);

@@ -49,7 +49,7 @@ final class TemporalSort extends KeyedProcessor {
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
     SortKey.check(columns, spec.order(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, new StructType(), columns));
-    KeyedProcessor operator = new TemporalSort(spec, columns, counts).timed(spec.clock());
+    KeyedProcessor operator = new TemporalSort(spec, columns, counts).timed(spec.clock(), counts, columns);
     return Packing.unpack(operator.over(pairs), new StructType(), columns);
   }
 
@@ -61,6 +61,11 @@ final class TemporalSort extends KeyedProcessor {
   @Override
   boolean hasTimeline() {
     return spec.time() != null;
+  }
+
+  @Override
+  long eventTime(byte[] packed) {
+    return Math.floorDiv(PackedRow.point(row, packed).getLong(time), 1000L);
   }
 
   @Override
@@ -98,20 +103,16 @@ final class TemporalSort extends KeyedProcessor {
     if (Timer.isDue(moment())) {
       takeWaiting(behind(last), due);
     }
-    long late = 0;
     while (rows.hasNext()) {
       byte[] packed = rows.next();
-      long at = Math.floorDiv(PackedRow.point(row, packed).getLong(time), 1000L);
+      long at = eventTime(packed);
       if (last != Mark.NONE && at <= last) {
-        late++;
+        dropLate(packed);
       } else if (Timer.isDue(moment()) && at <= moment().now()) {
         due.add(new Placed(at, arrivals++, packed));
       } else {
         waiting.put(at, numbered(key, arrivals++), PackedRow.setHeader(packed, VERSION));
       }
-    }
-    if (late > 0) {
-      counts.add(Counts.LATE, late);
     }
     due.sort(Placed.ORDER);
     giveInOrder(due, changes);

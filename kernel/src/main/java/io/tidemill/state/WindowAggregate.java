@@ -52,18 +52,30 @@ final class WindowAggregate extends WindowProcessor {
   static Dataset<Row> plan(Dataset<Row> input, AggregateSpec spec, Counts counts) {
     StructType schema = input.schema();
     StructType keys = Packing.columns(schema, spec.keys(), spec.name());
-    StructType arguments = Aggregation.arguments(spec, schema);
+    StructType arguments = arguments(spec, schema);
     Accumulators accumulators = Aggregation.accumulators(spec, arguments);
     Dataset<Tuple2<byte[], byte[]>> deltas =
         sliced(input, spec, keys, arguments, counts).mapPartitions(combine(spec, arguments), Packing.PAIRS);
     KeyedProcessor operator =
-        new WindowAggregate(spec, arguments, accumulators, counts).timed(spec.clock());
+        new WindowAggregate(spec, arguments, accumulators, counts).timed(spec.clock(), counts, arguments);
     return Packing.unpack(operator.over(deltas), keys, bounds(spec.window(), Aggregation.results(spec)));
   }
 
   private static MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> combine(
       AggregateSpec spec, StructType arguments) {
-    return rows -> new Combiner(spec, arguments, rows, TaskContext.getPartitionId(), true);
+    return hasLetters(spec)
+        ? rows -> Combiner.oneByOne(spec, arguments, rows, TaskContext.getPartitionId())
+        : rows -> new Combiner(spec, arguments, rows, TaskContext.getPartitionId(), true);
+  }
+
+  @Override
+  boolean takesDeltas() {
+    return true;
+  }
+
+  @Override
+  long eventTime(byte[] row) {
+    return eventTime(row, arguments);
   }
 
   @Override
@@ -132,7 +144,7 @@ final class WindowAggregate extends WindowProcessor {
     if (isClosed(window.last(end), before())) {
       for (byte[] delta : deltas) {
         in.over(delta, PackedRow.HEADER + Long.BYTES, Long.BYTES);
-        counts.add(Counts.LATE, in.readFixed64());
+        dropLate(delta, in.readFixed64());
       }
       return;
     }

@@ -47,7 +47,7 @@ final class WindowDeduplicate extends KeyedWindows {
     StructType keys = Packing.columns(input.schema(), spec.keys(), spec.name());
     StructType columns = Packing.columns(input.schema(), spec.columns(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, keys, columns));
-    KeyedProcessor operator = new WindowDeduplicate(spec, keys, columns, counts).timed(spec.clock());
+    KeyedProcessor operator = new WindowDeduplicate(spec, keys, columns, counts).timed(spec.clock(), counts, columns);
     return Packing.unpack(operator.over(pairs), new StructType(), columns);
   }
 

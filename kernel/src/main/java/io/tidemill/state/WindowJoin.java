@@ -67,7 +67,7 @@ final class WindowJoin extends KeyedWindows {
     Dataset<Tuple2<byte[], byte[]>> pairs =
         packed(left, spec.left(), leftColumns, spec, operator.keepsLeft, 0, counts)
             .union(packed(right, spec.right(), rightColumns, spec, operator.keepsRight, Header.RIGHT, counts));
-    Dataset<Tuple2<byte[], byte[]>> joined = operator.timed(spec.clock()).over(Packing.number(pairs));
+    Dataset<Tuple2<byte[], byte[]>> joined = operator.timed(spec.clock(), counts, leftColumns, rightColumns).over(Packing.number(pairs));
     return operator.half
         ? Packing.unpack(joined, new StructType(), leftColumns)
         : Packing.unpack(joined, leftColumns, operator.keepsRight, rightColumns, operator.keepsLeft);

@@ -2,6 +2,7 @@ package io.tidemill.state;
 
 import io.tidemill.time.Mark;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
@@ -9,6 +10,7 @@ import java.util.function.Function;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -98,6 +100,30 @@ abstract class WindowProcessor extends KeyedProcessor {
 
   final void checkVersion(ByteReader in) {
     checkVersion(in.readByte(), VERSION);
+  }
+
+  /** What an aggregate is made of; where rows may become letters, that is all of their columns. */
+  static StructType arguments(AggregateSpec spec, StructType schema) {
+    StructType needed = Aggregation.arguments(spec, schema);
+    if (!hasLetters(spec)) {
+      return needed;
+    }
+    List<String> all =
+        Arrays.stream(schema.fieldNames())
+            .filter(name -> !name.equals(Packing.KIND) && !name.equals(LateRows.PLACE))
+            .toList();
+    return Packing.columns(schema, all, spec.name());
+  }
+
+  static boolean hasLetters(AggregateSpec spec) {
+    return spec.clock() != null && spec.clock().letters() != null;
+  }
+
+  /** The time of a late row; where rows know their window, the last one of that. */
+  final long eventTime(byte[] row, StructType columns) {
+    UnsafeRow at = PackedRow.point(new UnsafeRow(columns.size()), row);
+    long time = Slice.milliseconds(at.getLong(columns.fieldIndex(window.time())));
+    return window.attached() ? window.time(time) : time;
   }
 
   /** Rows with their time's slice beside their kind; one without a time ends the job. */

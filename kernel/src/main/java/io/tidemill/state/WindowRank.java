@@ -55,7 +55,7 @@ final class WindowRank extends KeyedWindows {
     SortKey.check(columns, spec.order(), spec.name());
     Dataset<Tuple2<byte[], byte[]>> pairs = Packing.number(Packing.pack(input, partition, columns));
     Dataset<Tuple2<byte[], byte[]>> ranked =
-        new WindowRank(spec, partition, columns, counts).timed(spec.clock()).over(pairs);
+        new WindowRank(spec, partition, columns, counts).timed(spec.clock(), counts, columns).over(pairs);
     return spec.number()
         ? Packing.unpack(ranked, columns, new StructType().add(Rank.NUMBER, DataTypes.LongType, false))
         : Packing.unpack(ranked, new StructType(), columns);

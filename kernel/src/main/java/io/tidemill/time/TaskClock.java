@@ -20,6 +20,7 @@ public final class TaskClock {
   private final List<Mark> marks = new ArrayList<>();
   /** The channel of the partition that is read; null if none is. */
   private String read;
+  private String origin = "";
   private boolean ends;
   private Times times;
   private long seen = Mark.NONE;
@@ -70,6 +71,16 @@ public final class TaskClock {
     read = channel;
     ends = last;
     times = told;
+  }
+
+  /** The rows of this task come from records of one partition of one topic. */
+  public synchronized void comesFrom(String topic, int partition) {
+    origin = topic + "/" + partition;
+  }
+
+  /** Topic and partition, with a slash between; empty where rows are not those of records. */
+  public synchronized String origin() {
+    return origin;
   }
 
   public synchronized void tell(Mark mark) {
