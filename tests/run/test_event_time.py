@@ -134,6 +134,55 @@ def test_a_replayed_day_leaves_few_windows_open(world: World) -> None:
     assert late(world) == 0
 
 
+def test_a_partition_with_unread_records_is_never_idle(world: World) -> None:
+    """However long a batch takes: here every one of them takes longer than the timeout."""
+    seconds = (5, 25, 45, 65)
+    fast, slow = [row("a", s) for s in seconds], [row("b", s, 1) for s in seconds]
+    topic = world.create(*fast, *slow, partitions=2)
+    script = table(world, topic, scan_watermark_idle__timeout="1 ms") + COUNT.format(TUMBLE)
+    world.run(script, tidemill_batch_max__rows="1")
+    assert len(world.batches) == 8
+    assert sorted(counts(world)) == [(k, 10 * (s // 10), 1) for k in "ab" for s in seconds[:-1]]
+    assert late(world) == 0
+
+
+def read_after_batches(world: World, *partitions: tuple[str, str]) -> list[tuple[int, ...]]:
+    """How many records of some partitions, each told by its topic, were read after each batch."""
+    found = []
+    for report in world.reports:
+        ends = [json.loads(s["endOffset"]) for s in report["sources"]]
+        topics = {name: places for end in ends for name, places in end.items() if name[0] != "#"}
+        found.append(tuple(topics[topic][partition] for topic, partition in partitions))
+    return found
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+def test_partitions_and_tables_of_a_group_keep_step(world: World, tables: int) -> None:
+    """A row a second on one partition, two on the other: read evenly, the one would be far ahead."""
+    few = [row("few", second) for second in range(60)]
+    many = [row("many", i / 2, 2 - tables) for i in range(120)]
+    aligned = {
+        "scan_watermark_alignment_group": f"g{tables}",
+        "scan_watermark_alignment_max__drift": "5 s",
+    }
+
+    if tables == 1:
+        topic = other = world.create(*few, *many, partitions=2)
+        script = table(world, topic, **aligned) + COUNT.format(TUMBLE)
+    else:
+        topic, other = world.create(*few), world.create(*many)
+        script = table(world, topic, **aligned)
+        script += table(world, other, **aligned).replace("TABLE t", "TABLE u")
+        script += "CREATE VIEW v AS SELECT k, ts FROM t UNION ALL SELECT k, ts FROM u;"
+        script += COUNT.format(TUMBLE.replace("TABLE t", "TABLE v"))
+    world.run(script, tidemill_batch_max__rows=str(20 // tables))
+    read = read_after_batches(world, (topic, "0"), (other, str(2 - tables)))
+    # A batch of ten rows may go beyond the drift.
+    ahead = [one - more / 2 for one, more in read if more < len(many)]
+    assert len(ahead) > 3 and max(ahead) <= 5 + 10 + 1, read
+    assert read[-1] == (60, 120)
+
+
 def state_entries(world: World, name: str) -> int:
     metrics = [r["stateOperators"][0]["customMetrics"] for r in world.reports]
     return sum(int(m[name]) for m in metrics)

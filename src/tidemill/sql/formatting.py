@@ -368,6 +368,7 @@ class _Formatter:
             signed = (
                 key in ("+", "-")
                 and not pattern
+                and not (before == ">" and not spaced[-1])
                 and starts_operand(before, last is None or last.kind == "sign")
             )
             spaced.append(space)

@@ -570,8 +570,8 @@ _BEFORE_OPERAND = frozenset(_BEFORE_OPERAND_WORDS.split())
 
 
 def starts_operand(key: str, is_sign: bool) -> bool:
-    """Whether an operand, and not an operator, comes behind this word or sign."""
-    return is_sign and key not in (")", "]", ">") or key in _BEFORE_OPERAND
+    """Whether an operand, and not an operator, comes behind this word or sign, which does not close a type."""
+    return is_sign and key not in (")", "]") or key in _BEFORE_OPERAND
 
 
 def _entry(items: list[_Item]) -> _Doc:

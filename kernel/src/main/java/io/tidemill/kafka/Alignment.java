@@ -1,10 +1,11 @@
 package io.tidemill.kafka;
 
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -18,17 +19,27 @@ import org.apache.kafka.common.TopicPartition;
 final class Alignment {
   private static final long LEAST_LEAD_MS = 60_000;
   private static final int BATCHES = 4;
-  private static final Map<String, Map<Alignment, Long>> GROUPS = new ConcurrentHashMap<>();
+  private static final Map<String, Set<Alignment>> GROUPS = new ConcurrentHashMap<>();
 
   private final String group;
   private final long driftMs;
+  private final Supplier<Map<TopicPartition, Long>> watermarks;
+  /** Partitions of which something is left to read after what was planned last. */
+  private volatile Set<TopicPartition> left = Set.of();
   private long slowest = Long.MIN_VALUE;
   private long stride;
 
-  /** {@code group}: null for a table alone. */
-  Alignment(String group, long driftMs) {
+  /**
+   * @param group null for a table alone
+   * @param watermarks how far partitions have come by now; one that has not begun is not among them
+   */
+  Alignment(String group, long driftMs, Supplier<Map<TopicPartition, Long>> watermarks) {
     this.group = group;
     this.driftMs = driftMs;
+    this.watermarks = watermarks;
+    if (group != null) {
+      GROUPS.computeIfAbsent(group, g -> ConcurrentHashMap.newKeySet()).add(this);
+    }
   }
 
   /** Whether the user has said how far partitions may be ahead. */
@@ -38,17 +49,13 @@ final class Alignment {
 
   /**
    * @param backlog rows that wait, by partition
-   * @param watermarks how far partitions have come; one that has not begun is not here
-   * @return partitions of which nothing is read now
+   * @return partitions of which nothing is read now; never one that others wait for
    */
-  Set<TopicPartition> waiting(Map<TopicPartition, Long> backlog, Map<TopicPartition, Long> watermarks) {
-    long least = Long.MAX_VALUE;
-    for (Map.Entry<TopicPartition, Long> each : backlog.entrySet()) {
-      if (each.getValue() > 0) {
-        least = Math.min(least, watermarks.getOrDefault(each.getKey(), Long.MIN_VALUE));
-      }
-    }
-    least = leastOfAll(least);
+  Set<TopicPartition> waiting(Map<TopicPartition, Long> backlog) {
+    plan(backlog, Map.of());
+    Map<TopicPartition, Long> reached = watermarks.get();
+    // What others have come to, as of now: who goes by what they said before may wait for one that waits for it.
+    long least = group == null ? least() : GROUPS.get(group).stream().mapToLong(Alignment::least).min().orElseThrow();
     if (least == Long.MAX_VALUE || least == Long.MIN_VALUE) {
       return Set.of();
     }
@@ -59,20 +66,26 @@ final class Alignment {
     long lead = driftMs > 0 ? driftMs : Math.max(LEAST_LEAD_MS, BATCHES * stride);
     Set<TopicPartition> ahead = new HashSet<>();
     for (TopicPartition tp : backlog.keySet()) {
-      if (watermarks.getOrDefault(tp, Long.MIN_VALUE) - lead > least) {
+      if (reached.getOrDefault(tp, Long.MIN_VALUE) - lead > least) {
         ahead.add(tp);
       }
     }
     return ahead;
   }
 
-  private long leastOfAll(long own) {
-    if (group == null) {
-      return own;
-    }
-    Map<Alignment, Long> all = GROUPS.computeIfAbsent(group, g -> new ConcurrentHashMap<>());
-    all.put(this, own);
-    return new HashMap<>(all).values().stream().mapToLong(Long::longValue).min().orElse(own);
+  /** So much is read of what waits. */
+  void plan(Map<TopicPartition, Long> backlog, Map<TopicPartition, Long> shares) {
+    left =
+        backlog.entrySet().stream()
+            .filter(each -> each.getValue() > shares.getOrDefault(each.getKey(), 0L))
+            .map(Map.Entry::getKey)
+            .collect(Collectors.toUnmodifiableSet());
+  }
+
+  /** The least watermark of partitions that have something to read. */
+  private long least() {
+    Map<TopicPartition, Long> reached = watermarks.get();
+    return left.stream().mapToLong(tp -> reached.getOrDefault(tp, Long.MIN_VALUE)).min().orElse(Long.MAX_VALUE);
   }
 
   void end() {

@@ -84,7 +84,7 @@ final class KafkaStream
     this.topics = new Topics(spec);
     SourceSpec.Clock clock = spec.clock();
     this.idleness = new Idleness(clock == null ? 0 : clock.idleTimeoutMs(), System::nanoTime);
-    this.alignment = clock == null ? null : new Alignment(clock.group(), clock.driftMs());
+    this.alignment = clock == null ? null : new Alignment(clock.group(), clock.driftMs(), this::watermarks);
     this.allowance = new Allowance(spec.rowsPerSecond(), System::nanoTime);
     Lifecycle.open(metadataPath);
   }
@@ -428,13 +428,16 @@ final class KafkaStream
     long most = limit instanceof ReadMaxRows rows ? rows.maxRows() : Long.MAX_VALUE;
     most = Math.min(most, allowance.of(total(backlog)));
     // Who has read all that there is need not wait for one that is always behind.
+    Map<TopicPartition, Long> admitted = new HashMap<>(backlog);
     if (alignment != null && (alignment.isAsked() || total(backlog) > most)) {
-      backlog.keySet().removeAll(alignment.waiting(backlog, watermarks()));
+      admitted.keySet().removeAll(alignment.waiting(backlog));
     }
-    if (most > 0) {
-      Map<TopicPartition, Long> shares = admission.share(backlog, most, alignment != null);
-      shares.forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
-      allowance.spend(total(shares));
+    Map<TopicPartition, Long> shares =
+        most > 0 ? admission.share(admitted, most, alignment != null) : Map.of();
+    shares.forEach((tp, rows) -> next.merge(tp, rows, Long::sum));
+    allowance.spend(total(shares));
+    if (alignment != null) {
+      alignment.plan(backlog, shares);
     }
     Map<String, String> ids = new HashMap<>(from.ids());
     for (TopicPartition tp : targets.keySet()) {
