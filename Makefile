@@ -29,7 +29,7 @@ test-fast: $(ENV)          ## Tests without a JVM: under a minute
 test-jvm: kernel           ## Tests with Spark and Kafka, in two processes or JVMS=n
 	$(PYTEST) -n $(JVMS) --dist loadfile --no-loadscope-reorder -m "spark or kafka"
 
-test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order; and a chain of operators a third as often
+test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order; and a chain of operators, and windows, a third as often
 	KILLS=$(or $(KILLS),25) $(PYTEST) -s tests/faces/test_kills.py
 
 fuzz: kernel     ## Try 10,000 mutated and generated scripts, or FUZZ=n: each gives a plan or diagnostics, and is printed right; and new examples for the property tests

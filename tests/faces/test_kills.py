@@ -1,5 +1,5 @@
 """A job that is killed again and again, and writes every row once. `make test-kill` is the long proof: 25 kills, and a
-third as many of a job that keeps state in five operators upon each other.
+third as many of a job that keeps state in five operators upon each other, and of one with windows of event time.
 
 Beside the job a consumer with `isolation.level = read_committed` reads the outputs, and a watcher asks how far they
 are written and how far they are visible. Records that are written and not yet visible mean an open transaction: a kill
@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,6 +45,11 @@ TEAMS = 200
 PLACES = 3
 LAST = (USERS, USERS + 1)
 """Users whose records are the last of each partition."""
+SHOPS = 200
+WINDOW_MS = 10_000
+DELAY_MS = 2_000
+BEHIND_MS = (0, 20_000)
+"""How far the time of each partition is behind that of the first."""
 FIRST_COMMIT_SECONDS = 10.0
 """About what a job needs from its start until its first rows are visible; a trial measures it."""
 LOOK_SECONDS = 0.5
@@ -91,6 +97,19 @@ CREATE VIEW totals AS
 INSERT INTO best SELECT team, place, uid, total, n FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY team ORDER BY total DESC, uid) AS place FROM totals)
 WHERE place <= {places};
+"""
+
+SALES = """\
+SET 'tidemill.batch.max-rows' = '{batch}';
+CREATE TABLE orders (shop INT, amount INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH (
+  'connector' = 'kafka', 'topic' = '{name}-orders', 'properties.bootstrap.servers' = '{bootstrap}',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+CREATE TABLE sales (shop INT, started TIMESTAMP(3), n BIGINT, total INT) WITH (
+  'connector' = 'kafka', 'topic' = '{name}-sales', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json',
+  'properties.transaction.timeout.ms' = '{timeout}',
+  'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{prefix}');
+INSERT INTO sales SELECT shop, window_start, COUNT(*), SUM(amount)
+FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '{window}' SECOND)) GROUP BY shop, window_start, window_end;
 """
 
 
@@ -212,6 +231,26 @@ class BestReader(Reader):
             )
 
 
+@dataclass
+class SalesReader(Reader):
+    """What came of each window. Law: it comes once, when all orders of its time are there."""
+
+    due: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Of each shop and begin of a window the amounts that were fed."""
+    windows: set[tuple[int, int]] = field(default_factory=set)
+
+    def take(self, topic: str, key: bytes, row: Row | None) -> None:
+        assert row is not None
+        window = row["shop"], _ms(row["started"])
+        amounts = self.due.get(window, [])
+        if window in self.windows:
+            self.wrong.append(f"{row} came again")
+        if (row["n"], row["total"]) != (len(amounts), sum(amounts)):
+            self.wrong.append(f"{row}, but the amounts are {amounts}")
+        self.windows.add(window)
+        self.arrived += 1
+
+
 @contextmanager
 def beside(look: Callable[[], None]) -> Iterator[None]:
     """Look again and again, in a thread of its own, and once more at the end."""
@@ -268,6 +307,8 @@ class Trial:
             timeout=self.timeout_ms,
             prefix=f"{self.name}-prefix",
             places=PLACES,
+            delay=DELAY_MS // 1000,
+            window=WINDOW_MS // 1000,
         )
         self.script = self.command.script(text, "kills.sql")
 
@@ -596,6 +637,76 @@ class Best(Trial):
         assert sorted(table.values(), key=_place) == self.answer()
 
 
+@dataclass
+class Sales(Trial):
+    """The orders of each shop in every ten seconds. One partition is behind the other, and in both they come out of
+    order, by less than the watermark waits for: so none is late, and what every window holds is known beforehand."""
+
+    text = SALES
+    inputs = ("orders",)
+    outputs = ("sales",)
+    reader: SalesReader = field(init=False)
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+    latest: dict[int, int] = field(default_factory=dict)
+    """The greatest time of each partition."""
+
+    def new_reader(self, consumer: Consumer) -> Reader:
+        return SalesReader(consumer)
+
+    def feed(self, count: int) -> None:
+        records = [self._order(n) for n in range(self.rows, self.rows + count)]
+        self.rows += count
+        topics.write(self.broker.bootstrap, f"{self.name}-orders", records)
+
+    def _order(self, n: int) -> Record:
+        """A hundred to a second."""
+        partition = n % 2
+        at = 60_000 + 10 * n - BEHIND_MS[partition] - self.chance.randrange(DELAY_MS)
+        self.latest[partition] = max(at, self.latest.get(partition, 0))
+        shop, amount = self.chance.randrange(SHOPS), self.chance.randrange(100)
+        self.reader.due[shop, at // WINDOW_MS * WINDOW_MS].append(amount)
+        order = {"shop": shop, "amount": amount, "ts": _shown(at)}
+        return Record(json.dumps(order).encode(), partition=partition)
+
+    def closed(self) -> dict[tuple[int, int], list[int]]:
+        """The windows that the watermark has passed."""
+        watermark = min(self.latest.values()) - DELAY_MS
+        return {
+            window: amounts
+            for window, amounts in self.reader.due.items()
+            if window[1] + WINDOW_MS - 1 <= watermark
+        }
+
+    def is_complete(self) -> bool:
+        return self.reader.arrived >= len(self.closed())
+
+    def check(self) -> None:
+        assert not self.reader.wrong
+        found = [
+            json.loads(record.value or b"")
+            for record in consume(self.broker.bootstrap, f"{self.name}-sales")
+        ]
+        assert sorted(found, key=_window) == [
+            {"shop": shop, "started": _shown(start), "n": len(amounts), "total": sum(amounts)}
+            for (shop, start), amounts in sorted(self.closed().items())
+        ]
+
+
+BEGIN = datetime(2024, 1, 1)
+
+
+def _shown(ms: int) -> str:
+    return (BEGIN + timedelta(milliseconds=ms)).isoformat(" ", "milliseconds").removesuffix(".000")
+
+
+def _ms(shown: str) -> int:
+    return (datetime.fromisoformat(shown) - BEGIN) // timedelta(milliseconds=1)
+
+
+def _window(row: Row) -> tuple[int, str]:
+    return row["shop"], row["started"]
+
+
 def _upsert(key: Row, row: Row | None, partition: int) -> Record:
     value = None if row is None else json.dumps({**key, **row}).encode()
     return Record(value, json.dumps(key).encode(), partition=partition)
@@ -651,6 +762,14 @@ def test_many_kills_of_a_chain(tidemill: Command, broker: Broker, name: str) -> 
     kills = max(3, KILLS // 3)
     trial = Best(tidemill, broker, name, batch=1000)
     trial.survive(kills, 4_000 * kills)
+    assert trial.inside >= kills // 5
+
+
+@long_proof
+def test_many_kills_of_windows(tidemill: Command, broker: Broker, name: str) -> None:
+    kills = max(3, KILLS // 3)
+    trial = Sales(tidemill, broker, name, batch=1000)
+    trial.survive(kills, 8_000 * kills)
     assert trial.inside >= kills // 5
 
 

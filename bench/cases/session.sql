@@ -1,0 +1,16 @@
+-- Clicks of each of 100,000 users in every session, which ends five seconds after a click, into nothing.
+-- wanted: 1.5
+-- state
+CREATE TABLE clicks (
+  user_id BIGINT, page STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
+) WITH (
+  'connector' = 'kafka',
+  'topic' = '${clicks}',
+  'properties.bootstrap.servers' = '${BOOTSTRAP}',
+  'scan.startup.mode' = 'earliest-offset',
+  'scan.bounded.mode' = 'latest-offset',
+  'format' = 'json'
+);
+CREATE TABLE counts (user_id BIGINT, started TIMESTAMP(3), ended TIMESTAMP(3), c BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO counts SELECT user_id, window_start, window_end, COUNT(*)
+FROM TABLE(SESSION(TABLE clicks PARTITION BY user_id, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY user_id, window_start, window_end;
