@@ -8,7 +8,7 @@ JVMS ?= 2
 # Tests start commands and workers, which need not compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev kernel demo test test-fast test-jvm test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one bench-state clean fuzz
+.PHONY: help dev kernel demo test test-fast test-jvm test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one bench-state bench-windows clean fuzz
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -69,6 +69,9 @@ bench-one: kernel          ## One bounded script on Flink and on Tidemill, alter
 
 bench-state: kernel        ## Batches over a state that grows to 10M keys, with a heap of 2 GiB, held to their time at 1M
 	@$(BIN)/python bench/state.py
+
+bench-windows: kernel      ## What closing a window of a million keys reads, alone and beside one that stays open
+	@$(BIN)/python bench/windows.py
 
 wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside
 	rm -rf build/lib build/bdist.* && $(BIN)/python -m build --wheel --no-isolation --outdir dist .

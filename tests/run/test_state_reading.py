@@ -217,3 +217,18 @@ def test_what_waits_in_joins_over_time_is_read(world: World) -> None:
         ("right", 1, 7),
         ("right", 2, 9),
     ]
+
+
+def test_what_windows_keep_is_told_to_be_kept_by_time(world: World) -> None:
+    topic = world.create({"k": 1, "ts": "2024-01-01 00:00:01"})
+    world.run(
+        f"""CREATE TABLE t (k INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) {world.kafka(topic)};
+        SELECT k, COUNT(*) AS c FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+        GROUP BY k, window_start, window_end""",
+        keep=True,
+    )
+    [operator] = operators(opened(world))
+    assert operator.count() is None
+    assert [f.name for f in operator.key] == ["k"]
+    with pytest.raises(UsageError, match="cannot be read back yet"):
+        operator.rows()

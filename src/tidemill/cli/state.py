@@ -103,7 +103,9 @@ def _show_operator(operator: Operator) -> None:
     click.echo(f"{operator.number}  {operator.name}")
     if operator.key:
         click.echo(f"   key: {', '.join(f'{f.name} {f.type}' for f in operator.key)}")
-    click.echo(f"   {operator.count():,} keys, {operator.bytes:,} bytes on the disk")
+    keys = operator.count()
+    kept = "kept by time" if keys is None else f"{keys:,} keys"
+    click.echo(f"   {kept}, {operator.bytes:,} bytes on the disk")
 
 
 def _show_rows(operator: Operator, limit: int, as_json: bool) -> None:

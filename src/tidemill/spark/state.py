@@ -74,6 +74,19 @@ def _keys(spec: Mapping[str, Any]) -> list[str]:
     return list(found["keys"] if isinstance(found, Mapping) else found)
 
 
+_BY_TIME = frozenset(
+    [
+        "windowAggregate",
+        "sessionAggregate",
+        "sessions",
+        "windowRank",
+        "windowDeduplicate",
+        "windowJoin",
+    ]
+)
+"""The kernel's operators that keep what they know in timelines, which Spark's reader of state does not know."""
+
+
 @dataclass(frozen=True)
 class Operator:
     """An operator with state, as its checkpoint knows it."""
@@ -98,13 +111,23 @@ class Operator:
         sizes = dict(files.sizes(self.checkpoint.place, spark._jsc.hadoopConfiguration()))
         return int(sizes.get(self.number, 0))
 
-    def count(self) -> int:
-        return int(self._variable("state").count())
+    @property
+    def is_by_time(self) -> bool:
+        """Whether it keeps what it knows by time, and not by key."""
+        return self.described.get("operator") in _BY_TIME
+
+    def count(self) -> int | None:
+        """How many keys there are; None where that is not known."""
+        return None if self.is_by_time else int(self._variable("state").count())
 
     def rows(self) -> tuple[DataFrame, list[Field]]:
         """Columns c0, c1, …, and what they are; of an operator that tells no more, its keys."""
-        if "operator" not in self.described:
-            raise usage_error("CLI-022", f"what {self.name} keeps cannot be read back yet")
+        if "operator" not in self.described or self.is_by_time:
+            raise usage_error(
+                "CLI-022",
+                f"what {self.name} keeps cannot be read back yet",
+                "'tidemill status CHECKPOINT' tells how many rows it keeps",
+            )
         spark = self.checkpoint.spark
         values = self._variable("state").selectExpr("key._1 AS key", "value.value AS value")
         if self._has_pages():
