@@ -229,8 +229,9 @@ class Session:
 
         `name` may have its database and catalog in front.
         """
-        from tidemill.spark.lower import Lowering, reads_of, with_kind
+        from tidemill.spark.lower import Lowering, with_kind
         from tidemill.spark.operators import Tally
+        from tidemill.spark.reads import reads_of
         from tidemill.spark.runner import DEFAULT_MAX_ROWS
         from tidemill.spark.user_functions import register
         from tidemill.spark.watermarks import alarm_of, timed
@@ -248,7 +249,7 @@ class Session:
         uncounted = lambda table: lambda what, number: None  # noqa: E731
         on_time = timed([root])
         tally = Tally(self.spark, alarm=alarm_of([root]))
-        reads = reads_of([root], alone=on_time)
+        reads = reads_of([root], timed=on_time)
         lowering = Lowering(
             self.spark, modes, DEFAULT_MAX_ROWS, uncounted, tally, reads, timed=on_time
         )

@@ -226,6 +226,49 @@ def test_closing_a_window_does_not_read_open_ones(world: World) -> None:
     assert 0 < read[1] < 1.1 * read[0], read
 
 
+def test_a_table_that_several_queries_watch_is_read_once(world: World) -> None:
+    """Each of its partitions has its own watermark all the same, over restarts too."""
+    topic = world.create(row("fast", 5), row("fast", 45), row("slow", 2, 1), partitions=3)
+    tens, fives = world.create(hint="tens"), world.create(hint="fives")
+    sinks = "".join(
+        f"CREATE TABLE {name} (k STRING, ws TIMESTAMP(3), c BIGINT) {world.kafka(out)};"
+        for name, out in (("tens", tens), ("fives", fives))
+    )
+    query = """INSERT INTO {} SELECT k, window_start, COUNT(*)
+        FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rt), INTERVAL '{}' SECOND)) GROUP BY k, window_start, window_end;"""
+    # The rowtime is computed, and one of the queries wants a column more.
+    columns = (
+        "k STRING, v INT, ts TIMESTAMP(3), rt AS ts, WATERMARK FOR rt AS rt - INTERVAL '2' SECOND"
+    )
+    wider = query.replace("COUNT(*)", "SUM(v)")
+    script = (
+        table(world, topic, columns)
+        + sinks
+        + f"EXECUTE STATEMENT SET BEGIN {query.format('tens', 10)} {wider.format('fives', 5)} END;"
+    )
+
+    def told() -> list[list[Any]]:
+        return [
+            sorted((v["k"], v["ws"][-2:], v["c"]) for v in world.values(out))
+            for out in (tens, fives)
+        ]
+
+    world.run(script, keep=True)
+    assert told() == [[], []], "a partition is empty"
+    assert len(world.reports[-1]["sources"]) == 1
+    world.produce(topic, row("slow", 9, 2), row("slow", 14, 1))
+    world.run(script, keep=True)
+    assert told() == [[], [("slow", "00", 1)]]
+    world.produce(topic, row("slow", 33, 2))
+    world.run(script, keep=True)
+    assert told() == [
+        [("fast", "00", 1), ("slow", "00", 2)],
+        [("fast", "05", 1), ("slow", "00", 1), ("slow", "05", 1)],
+    ]
+    assert late(world) == 0
+    assert sum(world.batches) == 6
+
+
 def test_windows_by_the_clock_of_the_machine_close_without_rows(world: World) -> None:
     topic = world.create()
     out = world.create(hint="out")

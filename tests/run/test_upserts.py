@@ -21,8 +21,9 @@ from tidemill.errors import JobError, Source
 from tidemill.plan import nodes
 from tidemill.plan.environment import Environment, Job, compile_script
 from tidemill.spark import source
-from tidemill.spark.lower import Lowering, reads_of
+from tidemill.spark.lower import Lowering
 from tidemill.spark.operators import Tally
+from tidemill.spark.reads import reads_of
 from tidemill.spark.source import ORDER_COLUMN, ORIGIN_COLUMN
 from tidemill.sql import parse_script
 

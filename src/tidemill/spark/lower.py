@@ -38,6 +38,7 @@ from tidemill.spark.operators import (
     rank,
 )
 from tidemill.spark.over import first_by_time, over_aggregate, temporal_sort
+from tidemill.spark.reads import Read, read_of, scan_below, shared
 from tidemill.spark.source import Scanning, read_kafka
 from tidemill.spark.timed_joins import interval_join, lookup_join, temporal_join
 from tidemill.spark.types import spark_ddl
@@ -57,7 +58,6 @@ from tidemill.spark.windows import (
     without_windows,
 )
 from tidemill.tables.builtin import DatagenTable
-from tidemill.tables.catalog import Table
 from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.jdbc import JdbcTable
 from tidemill.tables.kafka import TopicTable
@@ -68,70 +68,6 @@ TASK_COLUMN = "_task"
 Inputs that are united have each their own numbers, as Flink unites them subtask by subtask.
 """
 _HIDDEN = (KIND_COLUMN, ORIGIN_COLUMN, ORDER_COLUMN, TASK_COLUMN, WINDOW_COLUMN)
-
-
-@dataclass
-class Read:
-    """A Kafka table that a job reads, once, however many of its queries scan it."""
-
-    table: Table
-    names: tuple[str, ...]
-    """The columns that any of them wants."""
-    scans: int
-    every_partition: bool
-    """Whether a partition without new records has a task too, so that all tasks keep their numbers."""
-    tells_origin: bool
-    """Whether the changes of any of them have to be put in Kafka's order."""
-    frame: DataFrame | None = None
-    """Where it has been lowered already."""
-    alone: int | None = None
-    """The identity of the only scan of it: one that tells time shares its tasks with nobody."""
-
-
-def reads_of(
-    roots: Sequence[nodes.Node],
-    every_partition: bool = False,
-    alone: Container[int] = (),
-    tells_origin: bool = False,
-) -> list[Read]:
-    """`alone`: identities of the scans that read for themselves; `tells_origin`: whether those tell it in any case."""
-    reads: list[Read] = []
-    found = [n for root in roots for n in nodes.walk(root)]
-    ordered = {
-        id(below)
-        for node in found
-        if isinstance(node, nodes.ChangelogNormalize)
-        for below in nodes.walk(node)
-    }
-    for node in found:
-        if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
-            continue
-        if id(node) in alone:
-            origin = tells_origin or id(node) in ordered
-            reads.append(Read(node.table, node.names, 1, every_partition, origin, alone=id(node)))
-            continue
-        read = next((r for r in reads if r.table == node.table and r.alone is None), None)
-        if read is None:
-            reads.append(Read(node.table, node.names, 1, every_partition, id(node) in ordered))
-        else:
-            read.names = tuple(dict.fromkeys(read.names + node.names))
-            read.scans += 1
-            read.tells_origin = read.tells_origin or id(node) in ordered
-    return reads
-
-
-def _shared(rows: DataFrame) -> DataFrame:
-    """The same rows behind an exchange, which Spark runs once for all who read it.
-
-    Every task's rows go to one reader, in their order. The optimizer must not move a query's filters or its choice of
-    columns below the exchange, or each query would have an exchange of its own. Filters do not pass one that depends on
-    the partition, though it is always true; columns stay that the exchange itself mentions, though it never looks.
-    """
-    readers = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    mentioned = " OR ".join(f"isnull({name})" for name in rows.columns)
-    task = "spark_partition_id()"
-    reader = f"IF({task} >= 0, pmod({task}, {readers}), CAST({mentioned} AS INT))"
-    return rows.repartitionById(readers, f.expr(reader)).where(f"{task} >= 0")
 
 
 @dataclass(frozen=True)
@@ -202,7 +138,7 @@ class Lowering:
                 return below.select(*expressions, *_hidden(below))
             case nodes.WatermarkAssigner():
                 below = self.lower(node.input)
-                if id(node) not in self.timed or self.static:
+                if id(node) not in self.timed or self.static or self._is_observed(node):
                     return below
                 return observe(below, column_name(node.column), self._sql(node.expression))
             case nodes.WindowTableFunction():
@@ -310,6 +246,13 @@ class Lowering:
             return rows
         return rows.withColumn(TASK_COLUMN, f.expr("spark_partition_id()"))
 
+    def _is_observed(self, node: nodes.WatermarkAssigner) -> bool:
+        """Whether the rows have passed by their watermark already, before others got them, too."""
+        scan = scan_below(node)
+        if scan is None or not isinstance(scan.table.connector, TopicTable):
+            return False
+        return read_of(self.reads, scan)[1].is_shared
+
     def _scan(self, node: nodes.Scan) -> DataFrame:
         if isinstance(node.table.connector, DatagenTable):
             return read_datagen(self.spark, node, self._channel(node))
@@ -319,10 +262,7 @@ class Lowering:
                 return table
             channel = self._channel(node)
             return as_stream(table, node.table.name, channel)
-        alone = id(node) if id(node) in self.timed else None
-        number, read = next(
-            (i, r) for i, r in enumerate(self.reads) if r.table == node.table and r.alone == alone
-        )
+        number, read = read_of(self.reads, node)
         if read.frame is None:
             connector = read.table.connector
             assert isinstance(connector, TopicTable)
@@ -334,10 +274,10 @@ class Lowering:
                 read.every_partition,
                 read.tells_origin,
                 self.tally.scanned.of(read.table.name),
-                None if alone is None else source_clock(connector, f"s{number}", self.tally.alarm),
+                source_clock(connector, f"s{number}", self.tally.alarm) if read.timed else None,
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
-            read.frame = rows if read.scans == 1 else _shared(rows)
+            read.frame = shared(rows, read) if read.is_shared else rows
         if read.names == node.names and read.tells_origin == self.tells_origin:
             return read.frame
         told = (KIND_COLUMN, *((ORIGIN_COLUMN, ORDER_COLUMN) if self.tells_origin else ()))

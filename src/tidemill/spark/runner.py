@@ -32,12 +32,13 @@ from tidemill.spark.counting import Numbers
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.java import java_class
 from tidemill.spark.letters import late_rows
-from tidemill.spark.lower import Lowering, reads_of
+from tidemill.spark.lower import Lowering
 from tidemill.spark.operators import Tally
 from tidemill.spark.partitioner import Partitioner, load_partitioner
 from tidemill.spark.preflight import CONNECT_TIMEOUT_MS, Targets, check_tables, kafka_sources
 from tidemill.spark.printing import Printer, printers, register_printer, taker_of
 from tidemill.spark.progress import as_reports
+from tidemill.spark.reads import reads_of
 from tidemill.spark.restarts import Recovery, Restarts
 from tidemill.spark.sink import (
     file_records,

@@ -135,6 +135,16 @@ public final class Operators {
   }
 
   /**
+   * A table for several queries, which is read once and tells all of them the time.
+   *
+   * @param time Spark's SQL for the table's rowtime, and {@code watermark} for the watermark after a row; null for none
+   * @param readers how many tasks its rows go to
+   */
+  public static Dataset<Row> share(Dataset<Row> input, String time, String watermark, int readers) {
+    return Sharing.shared(input, time, watermark, readers);
+  }
+
+  /**
    * Completes an upsert stream.
    *
    * <pre>

@@ -111,6 +111,13 @@ final class Packing {
     return unpack(pairs, first, false, second, false);
   }
 
+  /** The columns of the second. */
+  static Dataset<Row> fields(Dataset<Tuple2<byte[], byte[]>> pairs, StructType second) {
+    List<Column> columns = new ArrayList<>();
+    addFields(columns, pairs.col("_2"), second, false);
+    return pairs.select(columns.toArray(Column[]::new));
+  }
+
   private static void addFields(List<Column> columns, Column bytes, StructType schema, boolean optional) {
     if (schema.isEmpty()) {
       return;

@@ -74,8 +74,12 @@ public final class TaskClock {
   }
 
   /** The rows of this task come from records of one partition of one topic. */
-  public synchronized void comesFrom(String topic, int partition) {
-    origin = topic + "/" + partition;
+  public void comesFrom(String topic, int partition) {
+    comesFrom(topic + "/" + partition);
+  }
+
+  public synchronized void comesFrom(String place) {
+    origin = place;
   }
 
   /** Topic and partition, with a slash between; empty where rows are not those of records. */
