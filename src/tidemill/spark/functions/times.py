@@ -49,8 +49,8 @@ def _shift(text: str, type_: t.SqlType, amount: str, months: bool) -> str:
         case t.TimestampType() if months:
             return f"({text} + make_ym_interval(0, {amount}))"
         case t.TimestampType():
-            seconds = f"CAST({amount} AS DECIMAL(18, 3)) / 1000"
-            return f"({text} + make_dt_interval(0, 0, 0, {seconds}))"
+            # Not by `+`, which makes objects of each: a watermark is computed for every row.
+            return f"tidemill_plus_millis({text}, CAST({amount} AS BIGINT))"
     micros = f"unix_micros({text})"
     moved = f"tidemill_add_months({micros}, {amount})" if months else f"{micros} + {amount} * 1000"
     return f"timestamp_micros({moved})"

@@ -8,11 +8,19 @@ import org.apache.spark.sql.api.java.UDF2;
 import org.apache.spark.sql.api.java.UDF3;
 import org.apache.spark.sql.api.java.UDF4;
 import org.apache.spark.sql.api.java.UDF5;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.expressions.UserDefinedFunction;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.TimeType;
+import scala.Function1;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What Spark SQL cannot say, as functions whose names begin with {@code tidemill_}.
@@ -155,13 +163,31 @@ public final class Functions {
           row("random_seeded", Draws::seeded, DataTypes.DoubleType),
           row("uuid", Draws::uuid, STRING));
 
+  /** A method of Spark's own values, as generated code has them: for what all rows of a table pass. */
+  private record Native(String name, Class<?> holder, String method, DataType result) {}
+
+  private static final Seq<AbstractDataType> NO_TYPES =
+      CollectionConverters.asScala(List.<AbstractDataType>of()).toList();
+
+  private static final List<Native> NATIVE =
+      List.of(new Native("plus_millis", Temporal.class, "plusMillis", DataTypes.TimestampNTZType));
+
   private Functions() {}
 
   public static void register(SparkSession spark) {
     UDFRegistration registry = spark.udf();
+    FunctionRegistry natives =
+        ((org.apache.spark.sql.classic.SparkSession) spark).sessionState().functionRegistry();
+    NATIVE.forEach(each -> natives.createOrReplaceTempFunction("tidemill_" + each.name, asNative(each), "java_udf"));
     TEXT.forEach(row -> register(registry, row));
     TABLE.forEach(row -> register(registry, row));
     RANDOM.forEach(row -> registry.register("tidemill_" + row.name, asRandom(row)));
+  }
+
+  private static Function1<Seq<Expression>, Expression> asNative(Native each) {
+    return arguments ->
+        new StaticInvoke(
+            each.holder, each.result, each.method, arguments, NO_TYPES, true, true, true, Option.empty());
   }
 
   private static UserDefinedFunction asRandom(Row row) {

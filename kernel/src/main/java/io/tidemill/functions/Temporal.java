@@ -29,7 +29,7 @@ import java.util.function.UnaryOperator;
  * SimpleDateFormat}, lenient and with the old calendar, for everything that begins or ends as text
  * or as seconds. Both are kept, with a cache of formatters.
  */
-final class Temporal {
+public final class Temporal {
   private static final int[] NANOS = {
     1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1
   };
@@ -56,6 +56,11 @@ final class Temporal {
       ThreadLocal.withInitial(HashMap::new);
 
   private Temporal() {}
+
+  /** Called by generated code: a TIMESTAMP, in microseconds, so many milliseconds later. */
+  public static long plusMillis(long micros, long millis) {
+    return micros + 1000 * millis;
+  }
 
   private static DateTimeFormatter formatter(String pattern) {
     return FORMATTERS.computeIfAbsent(pattern, DateTimeFormatter::ofPattern);
