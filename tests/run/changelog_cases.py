@@ -216,6 +216,8 @@ class Stage:
     relation: Relation
     flink: str
     duck: str
+    of_all: str | None = None
+    """What a global aggregate is over."""
 
 
 def _both(text: str) -> tuple[str, str]:
@@ -455,6 +457,7 @@ def global_aggregate(
         Relation(name, tuple(columns)),
         text_of(flink for flink, _, _ in calls),
         text_of(duck for _, duck, _ in calls),
+        within,
     )
 
 
@@ -772,6 +775,7 @@ class Model:
         self.chain = chain
         self.tables: list[Counter[Row]] = [Counter() for _ in chain.sources]
         self.duck = duckdb.connect()
+        self._begun: set[str] = set()
         self._put()
         for view in chain.views("duck"):
             self.duck.execute(view)
@@ -785,6 +789,14 @@ class Model:
                     if row is not None and (more > 0 or table[row]):
                         table[row] += more
         self._put()
+
+    def is_comparable(self) -> bool:
+        """Whether each global aggregate has had a row by now. Until then it gives no result in Flink and here; in
+        DuckDB it gives one of no rows, as it does here when the last one has gone."""
+        for stage in self.chain.stages:
+            if stage.of_all and self.duck.execute(f"SELECT 1 FROM {stage.of_all}").fetchone():
+                self._begun.add(stage.relation.name)
+        return all(s.relation.name in self._begun for s in self.chain.stages if s.of_all)
 
     def rows(self, relation: Relation, prefix: str = "") -> list[Row]:
         names = ", ".join(c.name for c in relation.columns)
