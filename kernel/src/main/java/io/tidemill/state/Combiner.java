@@ -88,7 +88,7 @@ final class Combiner implements Iterator<Tuple2<byte[], byte[]>> {
     this.arguments = new UnsafeRow(arguments.size());
     this.task = task;
     this.sliced = sliced;
-    this.carrying = sliced && WindowProcessor.hasLetters(spec);
+    this.carrying = sliced && TimeSpec.hasLetters(spec.clock());
     this.numbered = sliced || accumulators.isOrdered();
     this.capacity = 2 * Integer.highestOneBit(LAST_SIZES.getOrDefault(spec, 1) | 127);
     this.keys = new ByteWriter(40 * capacity);

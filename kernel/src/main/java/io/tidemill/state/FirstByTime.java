@@ -61,12 +61,8 @@ final class FirstByTime extends KeyedProcessor {
   }
 
   @Override
-  long eventTime(byte[] late) {
-    return time(late);
-  }
-
-  private long time(byte[] packed) {
-    return Math.floorDiv(PackedRow.point(row, packed).getLong(time), 1000L);
+  long eventTime(byte[] packed) {
+    return Slice.milliseconds(PackedRow.point(row, packed).getLong(time));
   }
 
   @Override
@@ -92,13 +88,13 @@ final class FirstByTime extends KeyedProcessor {
     if (first == null) {
       return false;
     }
-    if (Timer.isDue(moment()) && time(first) <= moment().now()) {
+    if (Timer.isDue(moment()) && eventTime(first) <= moment().now()) {
       timer.set(key, Mark.END, moment());
       after.writeByte(DONE);
       changes.insert(Packing.NOTHING, first);
       return true;
     }
-    timer.set(key, time(first), moment());
+    timer.set(key, eventTime(first), moment());
     after.writeByte(WAITS);
     timer.write(after);
     after.writeRaw(first, PackedRow.HEADER, first.length - PackedRow.HEADER);
@@ -109,9 +105,9 @@ final class FirstByTime extends KeyedProcessor {
     byte[] first = known;
     while (rows.hasNext()) {
       byte[] each = rows.next();
-      if (time(each) < moment().before()) {
+      if (eventTime(each) < moment().before()) {
         dropLate(each);
-      } else if (first == null || time(each) < time(first)) {
+      } else if (first == null || eventTime(each) < eventTime(first)) {
         first = each;
       }
     }

@@ -235,7 +235,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   }
 
   private boolean hasLetters() {
-    return late != null && time != null && time.letters() != null;
+    return late != null && TimeSpec.hasLetters(time);
   }
 
   @Override

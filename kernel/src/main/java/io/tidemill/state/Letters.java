@@ -10,7 +10,6 @@ import java.time.format.DateTimeFormatter;
 import java.time.format.DateTimeFormatterBuilder;
 import java.time.temporal.ChronoField;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.header.Header;
@@ -32,9 +31,9 @@ import scala.Tuple2;
  * Late rows on their way from an operator to a topic: pairs among the pairs that leave it, with a key of their own. In:
  * what {@link LateRows} gives. Out: a record whose value is the row as JSON, and whose headers say what it missed.
  */
-final class Letters implements Iterator<Tuple2<byte[], byte[]>> {
-  /** No first of a pair has this length: it has no columns, or at least two words. */
-  static final byte[] KEY = new byte[PackedRow.HEADER + Integer.BYTES];
+final class Letters {
+  /** No first of another pair that leaves an operator has this length. */
+  static final byte[] KEY = new byte[Marking.LENGTH];
 
   private static final String[] KINDS = {"+I", "-U", "+U", "-D"};
   private static final DateTimeFormatter CLOCK =
@@ -45,15 +44,11 @@ final class Letters implements Iterator<Tuple2<byte[], byte[]>> {
   private static final DateTimeFormatter TIMESTAMP =
       new DateTimeFormatterBuilder().appendPattern("yyyy-MM-dd ").append(CLOCK).toFormatter();
 
-  private final Iterator<Tuple2<byte[], byte[]>> pairs;
   private final TimeSpec.Letters spec;
   private final LetterBox box;
   private final List<Shown> inputs = new ArrayList<>();
-  private Tuple2<byte[], byte[]> next;
 
-  private Letters(
-      Iterator<Tuple2<byte[], byte[]>> pairs, TimeSpec.Letters spec, LetterBox box, List<StructType> rows) {
-    this.pairs = pairs;
+  private Letters(TimeSpec.Letters spec, LetterBox box, List<StructType> rows) {
     this.spec = spec;
     this.box = box;
     for (int i = 0; i < rows.size(); i++) {
@@ -66,29 +61,16 @@ final class Letters implements Iterator<Tuple2<byte[], byte[]>> {
       Dataset<Tuple2<byte[], byte[]>> pairs, TimeSpec.Letters spec, List<StructType> rows) {
     LetterBox box = LetterBox.of(spec.sink());
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> sending =
-        all -> new Letters(all, spec, box, rows);
+        all -> new Sifting(all, new Letters(spec, box, rows)::isOther);
     return pairs.mapPartitions(sending, Packing.PAIRS);
   }
 
-  @Override
-  public boolean hasNext() {
-    while (next == null && pairs.hasNext()) {
-      Tuple2<byte[], byte[]> pair = pairs.next();
-      if (pair._1().length == KEY.length) {
-        send(pair._2());
-      } else {
-        next = pair;
-      }
+  private boolean isOther(Tuple2<byte[], byte[]> pair) {
+    boolean isLetter = pair._1().length == KEY.length;
+    if (isLetter) {
+      send(pair._2());
     }
-    return next != null;
-  }
-
-  @Override
-  public Tuple2<byte[], byte[]> next() {
-    hasNext();
-    Tuple2<byte[], byte[]> given = next;
-    next = null;
-    return given;
+    return !isLetter;
   }
 
   private void send(byte[] letter) {

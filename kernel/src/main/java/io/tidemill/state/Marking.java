@@ -27,7 +27,7 @@ final class Marking {
   private static final long FIRST = 0;
   private static final long LAST = -1;
   /** No key of rows has this length: they have no columns, or at least two words. */
-  private static final int LENGTH = PackedRow.HEADER + Integer.BYTES;
+  static final int LENGTH = PackedRow.HEADER + Integer.BYTES;
   /** With which Spark hashes the keys of a shuffle. */
   private static final int SEED = 42;
   private static final Map<Integer, byte[][]> KEYS = new ConcurrentHashMap<>();

@@ -268,7 +268,7 @@ final class Over extends KeyedProcessor {
 
   @Override
   long eventTime(byte[] packed) {
-    return Math.floorDiv(PackedRow.point(row, packed).getLong(timeOrdinal), 1000L);
+    return Slice.milliseconds(PackedRow.point(row, packed).getLong(timeOrdinal));
   }
 
   /** The rows that are not late, in their order. Flink: a row without a time has the time 0. */

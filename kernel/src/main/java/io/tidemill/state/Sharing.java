@@ -3,7 +3,6 @@ package io.tidemill.state;
 import io.tidemill.time.TaskClock;
 import io.tidemill.time.Valve;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.Set;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Column;
@@ -36,7 +35,8 @@ final class Sharing {
       // The header says nothing; but what is packed is computed.
       header = functions.when(rows.col(SEEN).isNull(), functions.lit(1L)).otherwise(functions.lit(0L));
     }
-    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> receiving = Receiving::new;
+    MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> receiving =
+        pairs -> new Sifting(pairs, new Receiving()::isRow);
     Column reader = functions.pmod(functions.spark_partition_id(), functions.lit(readers));
     Dataset<Tuple2<byte[], byte[]>> packed = Packing.pack(rows, functions.lit(Packing.NOTHING), columns, header);
     // All go the way of their task, and the marks of a task with them.
@@ -45,26 +45,16 @@ final class Sharing {
     return Packing.fields(received, columns);
   }
 
-  private static final class Receiving implements Iterator<Tuple2<byte[], byte[]>> {
-    private final Iterator<Tuple2<byte[], byte[]>> pairs;
+  /** One task that rows and marks come to. */
+  private static final class Receiving {
     private final Set<String> origins = new HashSet<>();
-    private Tuple2<byte[], byte[]> next;
 
-    Receiving(Iterator<Tuple2<byte[], byte[]>> pairs) {
-      this.pairs = pairs;
-    }
-
-    @Override
-    public boolean hasNext() {
-      while (next == null && pairs.hasNext()) {
-        Tuple2<byte[], byte[]> pair = pairs.next();
-        if (!Marking.isMark(pair._1())) {
-          next = pair;
-        } else if (Marking.isFirst(pair._1())) {
-          tell(pair._2());
-        }
+    boolean isRow(Tuple2<byte[], byte[]> pair) {
+      boolean isMark = Marking.isMark(pair._1());
+      if (isMark && Marking.isFirst(pair._1())) {
+        tell(pair._2());
       }
-      return next != null;
+      return !isMark;
     }
 
     private void tell(byte[] sent) {
@@ -73,14 +63,6 @@ final class Sharing {
       origins.add(Marking.take(sent, 0, new ByteReader(), valve).origin());
       valve.marks().forEach(clock::tell);
       clock.comesFrom(origins.size() == 1 ? origins.iterator().next() : "");
-    }
-
-    @Override
-    public Tuple2<byte[], byte[]> next() {
-      hasNext();
-      Tuple2<byte[], byte[]> given = next;
-      next = null;
-      return given;
     }
   }
 }

@@ -65,7 +65,7 @@ final class TemporalSort extends KeyedProcessor {
 
   @Override
   long eventTime(byte[] packed) {
-    return Math.floorDiv(PackedRow.point(row, packed).getLong(time), 1000L);
+    return Slice.milliseconds(PackedRow.point(row, packed).getLong(time));
   }
 
   @Override

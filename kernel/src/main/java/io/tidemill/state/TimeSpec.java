@@ -12,6 +12,11 @@ import java.util.Map;
  * @param letters what becomes of rows that come too late; null if they are just dropped
  */
 record TimeSpec(String channel, int tasks, Letters letters) implements Serializable {
+  /** Whether an operator that is told this, or null, has letters to send. */
+  static boolean hasLetters(TimeSpec clock) {
+    return clock != null && clock.letters != null;
+  }
+
   /**
    * Late rows as dead letters. Rows have a column {@link LateRows#PLACE} then.
    *

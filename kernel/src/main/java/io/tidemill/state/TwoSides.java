@@ -70,7 +70,7 @@ final class TwoSides {
   /** A column of milliseconds; what is NULL is 0, as in Flink. */
   long time(byte[] row, boolean isRight, int column) {
     UnsafeRow at = PackedRow.point(isRight ? rightRow : leftRow, row);
-    return at.isNullAt(column) ? 0 : Math.floorDiv(at.getLong(column), 1000);
+    return at.isNullAt(column) ? 0 : Slice.milliseconds(at.getLong(column));
   }
 
   boolean hasTime(byte[] row, boolean isRight, int column) {

@@ -63,7 +63,7 @@ final class WindowAggregate extends WindowProcessor {
 
   private static MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> combine(
       AggregateSpec spec, StructType arguments) {
-    return hasLetters(spec)
+    return TimeSpec.hasLetters(spec.clock())
         ? rows -> Combiner.oneByOne(spec, arguments, rows, TaskContext.getPartitionId())
         : rows -> new Combiner(spec, arguments, rows, TaskContext.getPartitionId(), true);
   }

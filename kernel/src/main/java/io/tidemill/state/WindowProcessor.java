@@ -105,7 +105,7 @@ abstract class WindowProcessor extends KeyedProcessor {
   /** What an aggregate is made of; where rows may become letters, that is all of their columns. */
   static StructType arguments(AggregateSpec spec, StructType schema) {
     StructType needed = Aggregation.arguments(spec, schema);
-    if (!hasLetters(spec)) {
+    if (!TimeSpec.hasLetters(spec.clock())) {
       return needed;
     }
     List<String> all =
@@ -113,10 +113,6 @@ abstract class WindowProcessor extends KeyedProcessor {
             .filter(name -> !name.equals(Packing.KIND) && !name.equals(LateRows.PLACE))
             .toList();
     return Packing.columns(schema, all, spec.name());
-  }
-
-  static boolean hasLetters(AggregateSpec spec) {
-    return spec.clock() != null && spec.clock().letters() != null;
   }
 
   /** The time of a late row; where rows know their window, the last one of that. */
