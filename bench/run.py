@@ -27,6 +27,7 @@ from typing import Any
 import inputs
 from tidemill import Session
 from tidemill.broker import start, topics
+from tidemill.spark.access import Access
 from tidemill.spark.source import topics_spec
 from tidemill.tables.catalog import Table
 
@@ -122,7 +123,7 @@ def raw_read(session: Session, batch: int, checkpoint: str) -> Any:
     assert isinstance(table, Table)
     spec = {
         "table": "orders",
-        **topics_spec(table.connector),  # type: ignore[arg-type]
+        **topics_spec(table.connector, Access()),  # type: ignore[arg-type]
         "columns": ["value", "partition", "offset"],
         "startup": {"mode": "earliest-offset"},
         "bounded": {"mode": "latest-offset"},

@@ -7,6 +7,7 @@ import pytest
 from tidemill.errors import Source
 from tidemill.plan import nodes
 from tidemill.plan.environment import Environment, Job, compile_script
+from tidemill.spark.access import Access
 from tidemill.spark.source import Scanning, decoding_of, kafka_spec
 from tidemill.sql import parse_script
 
@@ -22,7 +23,7 @@ def scan(options: str, columns: str = "id INT", query: str = "SELECT * FROM t") 
 
 
 def test_a_table_without_a_group_begins_at_the_earliest_offset_under_a_name_of_its_own() -> None:
-    spec = kafka_spec(scan("").table, ["value"], None)
+    spec = kafka_spec(scan("").table, ["value"], None, Access())
     assert spec["startup"]["mode"] == "earliest-offset"
     assert spec["defaultGroup"] == "KafkaSource-default_catalog.default_database.t"
     assert "group.id" not in spec["properties"]
@@ -31,7 +32,7 @@ def test_a_table_without_a_group_begins_at_the_earliest_offset_under_a_name_of_i
 def test_properties_travel_as_they_are() -> None:
     given = {"sasl.mechanism": "PLAIN", "Odd.Case": "Kept As It Is", "max.poll.records": "7"}
     options = ", ".join(f"'properties.{k}' = '{v}'" for k, v in given.items())
-    spec = kafka_spec(scan(options).table, ["value"], None)
+    spec = kafka_spec(scan(options).table, ["value"], None, Access())
     assert spec["properties"] == {"bootstrap.servers": "b:1", **given}
 
 

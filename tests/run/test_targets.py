@@ -12,6 +12,7 @@ import pytest
 
 from tidemill.errors import JobError, Source
 from tidemill.plan.environment import Environment, Job, compile_script
+from tidemill.spark.access import Access
 from tidemill.spark.preflight import Targets, check_tables
 from tidemill.sql import parse_script
 
@@ -69,7 +70,7 @@ def targets(
     (job,) = compile_script(parse_script(Source("t.sql", text), {}), environment)
     assert isinstance(job, Job)
     spark: Any = SimpleNamespace(_jvm=SimpleNamespace(**{"io.tidemill.kafka.Admin": broker}))
-    return check_tables(spark, job)
+    return check_tables(spark, job, Access())
 
 
 def test_a_topic_that_is_there_is_not_worth_a_word() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 from tidemill.changelog import ORDER_COLUMN, ORIGIN_COLUMN
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
+from tidemill.spark.access import Access
 from tidemill.spark.expressions import column_name
 from tidemill.tables.kafka import TopicTable
 
@@ -47,7 +48,7 @@ class LateRows:
     """The topic for the rows of a job that come too late."""
 
     topic: str
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     """Of a client of its brokers."""
     writer: str | None
     """The job's id, if it writes exactly once."""
@@ -71,12 +72,13 @@ def shown(node: nodes.Node) -> list[dict[str, str]]:
     return columns
 
 
-def late_rows(job: Job, job_id: str) -> LateRows | None:
+def late_rows(job: Job, job_id: str, access: Access) -> LateRows | None:
     if job.late_rows is None:
         return None
     topic, table = job.late_rows
     assert isinstance(table.connector, TopicTable)
-    return LateRows(topic, table.connector.properties, job_id if job.exactly_once else None)
+    properties = access.properties(table.connector)
+    return LateRows(topic, properties, job_id if job.exactly_once else None)
 
 
 def with_place(frame: DataFrame) -> DataFrame:

@@ -19,6 +19,7 @@ from tidemill.plan.expressions import AggregateCall, Call, Expr, Input, Literal,
 from tidemill.plan.functions import GATHER
 from tidemill.plan.modes import Modes
 from tidemill.plan.rules import condition_of
+from tidemill.spark.access import Access
 from tidemill.spark.bounded import as_stream, read_bounded
 from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec, read_datagen
@@ -99,6 +100,7 @@ class Lowering:
     """Whether no operator that shuffles comes after."""
     timed: Container[int] = frozenset()
     """The identities of the nodes that time passes through."""
+    access: Access = Access()
     late_rows: LateRows | None = None
     """Where rows go that come too late; None if they are dropped."""
     _channels: Iterator[int] = field(default_factory=itertools.count)
@@ -275,6 +277,7 @@ class Lowering:
                 read.tells_origin,
                 self.tally.scanned.of(read.table.name),
                 source_clock(connector, f"s{number}", self.tally.alarm) if read.timed else None,
+                self.access,
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = shared(rows, read) if read.is_shared else rows

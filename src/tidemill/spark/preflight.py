@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import JobError, Span, job_error
 from tidemill.plan.environment import Job
+from tidemill.spark.access import Access
 from tidemill.spark.faults import diagnose
 from tidemill.spark.java import java_class
 from tidemill.spark.source import topics_spec
@@ -33,7 +34,7 @@ class Targets:
     """By table and topic; a topic that is not there yet is not named."""
 
 
-def check_tables(spark: SparkSession, job: Job) -> Targets:
+def check_tables(spark: SparkSession, job: Job, access: Access) -> Targets:
     """Reach the brokers and find the topics, so that a slip is told before anything runs."""
     admin = java_class(spark, "io.tidemill.kafka.Admin")
     seen: set[tuple[str, tuple[str, ...], str | None]] = set()
@@ -46,7 +47,7 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
         if key in seen:
             continue
         seen.add(key)
-        found = _ask(admin.describeTopics, topics_spec(connector), table)
+        found = _ask(admin.describeTopics, topics_spec(connector, access), table)
         missing = found["missing"]
         if not missing and not found["topics"] and connector.discovery_interval:
             told.append(
@@ -65,12 +66,12 @@ def check_tables(spark: SparkSession, job: Job) -> Targets:
                 f" --bootstrap {connector.bootstrap_servers}",
                 table.span,
             )
-    _check_dead_letters(admin, kafka_sources(job))
-    _check_late_rows(admin, job)
+    _check_dead_letters(admin, kafka_sources(job), access)
+    _check_late_rows(admin, job, access)
     partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
     for table in targets.values():
-        said, partitions[table.name] = _check_target(admin, table)
+        said, partitions[table.name] = _check_target(admin, table, access)
         told += said
     return Targets(told, partitions)
 
@@ -85,27 +86,30 @@ def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) ->
         raise known from None
 
 
-def _check_dead_letters(admin: Any, tables: Sequence[Table]) -> None:
+def _check_dead_letters(admin: Any, tables: Sequence[Table], access: Access) -> None:
     """A topic for dead letters must be there before the first one comes, perhaps in the middle of a night."""
     for table in tables:
         connector = table.connector
         assert isinstance(connector, TopicTable)
         topic = connector.reading.dead_letter_topic
         if topic is not None:
-            _expect(admin, table, topic, f"dead letters of table '{table.name}'", table.span)
+            what = f"dead letters of table '{table.name}'"
+            _expect(admin, table, topic, what, table.span, access)
 
 
-def _check_late_rows(admin: Any, job: Job) -> None:
+def _check_late_rows(admin: Any, job: Job, access: Access) -> None:
     if job.late_rows is not None:
         topic, table = job.late_rows
-        _expect(admin, table, topic, "late rows", job.span)
+        _expect(admin, table, topic, "late rows", job.span, access)
 
 
-def _expect(admin: Any, table: Table, topic: str, what: str, span: Span | None) -> None:
+def _expect(
+    admin: Any, table: Table, topic: str, what: str, span: Span | None, access: Access
+) -> None:
     """The topic is there, at the brokers of the table."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
-    spec = {"properties": dict(connector.properties), "topics": [topic]}
+    spec = {"properties": access.properties(connector), "topics": [topic]}
     found = _ask(admin.describeTopics, spec, table)
     if found["missing"]:
         raise job_error(
@@ -116,11 +120,11 @@ def _expect(admin: Any, table: Table, topic: str, what: str, span: Span | None) 
         )
 
 
-def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int]]:
+def _check_target(admin: Any, table: Table, access: Access) -> tuple[list[str], Mapping[str, int]]:
     """Make the missing topic of a sink if its options say how; else leave that to the broker, if it does it."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
-    found = _ask(admin.describeTargets, topics_spec(connector), table)
+    found = _ask(admin.describeTargets, topics_spec(connector, access), table)
     told = []
     if isinstance(connector, UpsertKafkaTable):
         told += [
@@ -129,7 +133,7 @@ def _check_target(admin: Any, table: Table) -> tuple[list[str], Mapping[str, int
             for topic in found["topics"]
             if topic not in found["compacted"]
         ]
-    properties = dict(connector.properties)
+    properties = access.properties(connector)
     for topic in found["missing"]:
         shape = connector.new_topic
         if shape is not None:

@@ -27,6 +27,7 @@ from tidemill.output import Output, TableOutput
 from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.user_functions import python_path
+from tidemill.spark.access import Access
 from tidemill.spark.checkpoints import Checkpoint, settle
 from tidemill.spark.counting import Numbers
 from tidemill.spark.faults import diagnose, is_passing
@@ -234,7 +235,8 @@ class Runner:
         numbers = itertools.count(2)
         while label in taken:
             label = f"{name}/{job.target} {next(numbers)}"
-        targets = check_tables(self.spark, job)
+        access = Access(job.settings)
+        targets = check_tables(self.spark, job, access)
         register(self.spark, job.functions)
         dropped = Numbers(self.spark)
         tally = Tally(self.spark, alarm=alarm_of(job.roots))
@@ -260,9 +262,9 @@ class Runner:
             # Every time: the settings of the session are those of the job that was started last.
             self.spark.conf.set("spark.sql.session.timeZone", _zone(job))
             self.spark.conf.set("spark.sql.shuffle.partitions", str(settled.parallelism))
-            self._end_transactions(job, settled.ids)
+            self._end_transactions(job, settled.ids, access)
             on_time = timed(job.roots)
-            letters = late_rows(job, job_id)
+            letters = late_rows(job, job_id, access)
             lowering = Lowering(
                 self.spark,
                 job.modes[0],
@@ -273,13 +275,14 @@ class Runner:
                 job_id if job.exactly_once else None,
                 ttl=_ttl(job),
                 timed=on_time,
+                access=access,
                 late_rows=letters,
             )
             frames = [
                 replace(lowering, modes=modes, numbers_tasks=numbers).lower(root)
                 for root, modes, numbers in zip(job.roots, job.modes, by_task, strict=True)
             ]
-            writer = self._writer(job, job_id, ends, targets, frames, dropped)
+            writer = self._writer(job, job_id, ends, targets, frames, dropped, access)
             writer = writer.queryName(label)
             writer = writer.option("checkpointLocation", checkpoint)
             if ends:
@@ -334,14 +337,14 @@ class Runner:
             targets.notices,
         )
 
-    def _end_transactions(self, job: Job, ids: Iterable[str]) -> None:
+    def _end_transactions(self, job: Job, ids: Iterable[str], access: Access) -> None:
         """What a killed run has left open holds up readers until it is ended."""
         admin = java_class(self.spark, "io.tidemill.kafka.Admin")
         for table, job_id in itertools.product(job.exactly_once, ids):
             connector = table.connector
             assert isinstance(connector, TopicTable)
             spec = {
-                "properties": dict(connector.properties),
+                "properties": access.properties(connector),
                 "prefix": transactional_id_prefix(table, job_id),
             }
             admin.endTransactions(json.dumps(spec), CONNECT_TIMEOUT_MS)
@@ -368,6 +371,7 @@ class Runner:
         targets: Targets,
         frames: list[DataFrame],
         dropped: Numbers,
+        access: Access,
     ) -> Any:
         drops = job.settings.get("table.exec.sink.not-null-enforcer") == "DROP"
         counters = [
@@ -397,7 +401,7 @@ class Runner:
         if takers:
             register_printer(self.spark, job_id, Printer(takers))
         return whole.writeStream.format("tidemill-kafka").option(
-            "spec", sink_spec(job.roots, job_id, ends)
+            "spec", sink_spec(job.roots, job_id, ends, access)
         )
 
     def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:

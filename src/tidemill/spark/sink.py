@@ -22,6 +22,7 @@ from tidemill.changelog import KIND_COLUMN
 from tidemill.formats import format_module
 from tidemill.plan import nodes
 from tidemill.plan.modes import Modes
+from tidemill.spark.access import Access
 from tidemill.spark.arrow import map_in_arrow
 from tidemill.spark.bounded import located
 from tidemill.spark.constraints import Constraints, takes_back
@@ -321,15 +322,16 @@ def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> Dat
     return frame.repartition(writers, *columns)
 
 
-def sink_spec(roots: Sequence[nodes.Root], job: str, ends: bool) -> str:
+def sink_spec(roots: Sequence[nodes.Root], job: str, ends: bool, access: Access) -> str:
     """Where the kernel writes, for each root; `job` tells the job from all others, run after run.
 
     `ends`: the job ends by itself.
     """
-    return json.dumps({"job": job, "sinks": [_target(root, job, ends) for root in roots]})
+    targets = [_target(root, job, ends, access) for root in roots]
+    return json.dumps({"job": job, "sinks": targets})
 
 
-def _target(root: nodes.Root, job: str, ends: bool) -> dict[str, Any]:
+def _target(root: nodes.Root, job: str, ends: bool, access: Access) -> dict[str, Any]:
     if not isinstance(root, nodes.Sink):
         return {"table": "SELECT", "connector": "print"}
     table = root.table
@@ -341,7 +343,7 @@ def _target(root: nodes.Root, job: str, ends: bool) -> dict[str, Any]:
                 "topic": connector.topics[0] if connector.has_one_topic else None,
                 "topics": list(connector.topics) or None,
                 "topicPattern": connector.topic_pattern,
-                "properties": dict(connector.properties),
+                "properties": access.properties(connector),
                 "guarantee": connector.delivery_guarantee.value,
                 "ends": ends,
                 "transactionalIdPrefix": transactional_id_prefix(table, job),

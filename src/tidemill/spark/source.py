@@ -24,6 +24,7 @@ from tidemill.changelog import KIND_COLUMN, ORDER_COLUMN, ORIGIN_COLUMN, RowKind
 from tidemill.formats import UNREADABLE, BadRecord, Decoded, format_module
 from tidemill.plan import nodes
 from tidemill.plan.expressions import Call, Input
+from tidemill.spark.access import Access
 from tidemill.spark.arrow import arrow_function, map_in_arrow
 from tidemill.spark.counting import Count
 from tidemill.spark.expressions import column_name, to_sql
@@ -74,7 +75,7 @@ _ORIGIN_COLUMNS = ("key", "value", "header_list", "timestamp")
 
 
 def kafka_spec(
-    table: Table, columns: Sequence[str], max_rows_per_batch: int | None
+    table: Table, columns: Sequence[str], max_rows_per_batch: int | None, access: Access
 ) -> dict[str, Any]:
     """The kernel source's JSON spec. Spark prunes no columns of a streaming scan, so they are named here."""
     connector = table.connector
@@ -83,7 +84,7 @@ def kafka_spec(
     interval, reading = connector.discovery_interval, connector.reading
     spec = {
         "table": table.name,
-        **topics_spec(connector),
+        **topics_spec(connector, access),
         "columns": list(columns),
         "startup": _position(startup),
         "bounded": _position(bounded),
@@ -97,14 +98,14 @@ def kafka_spec(
     return spec
 
 
-def topics_spec(connector: TopicTable) -> dict[str, Any]:
+def topics_spec(connector: TopicTable, access: Access) -> dict[str, Any]:
     """Which topics, and how to reach them."""
     topics = (
         {"topics": list(connector.topics)}
         if connector.topics
         else {"topicPattern": connector.topic_pattern}
     )
-    return {"properties": dict(connector.properties), **topics}
+    return {"properties": access.properties(connector), **topics}
 
 
 def _position(position: Any) -> dict[str, Any]:
@@ -576,11 +577,12 @@ class Scanning:
     met: Count = lambda name, number: None
     clock: Mapping[str, Any] | None = None
     """What the kernel is told where somebody asks how far time has come."""
+    access: Access = Access()
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
     decoding = decoding_of(scan, scanning)
-    spec = kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch)
+    spec = kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch, scanning.access)
     return decoding.read(
         spark, {**spec, "everyPartition": scanning.every_partition, "clock": scanning.clock}
     )
@@ -729,7 +731,7 @@ def _dead_letters(table: Table, scanning: Scanning) -> str | None:
     return letter_box(
         table.name,
         connector.reading.dead_letter_topic,
-        connector.properties,
+        scanning.access.properties(connector),
         job,
         f"{table.name}-dead-letters-{number}",
     )
