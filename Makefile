@@ -27,7 +27,7 @@ test-fast: $(ENV)          ## Tests without a JVM: under a minute
 	$(PYTEST) -n auto -m "not spark and not kafka"
 
 test-jvm: kernel           ## Tests with Spark and Kafka, in two processes or JVMS=n
-	$(PYTEST) -n $(JVMS) --dist loadfile --no-loadscope-reorder -m "spark or kafka"
+	$(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder -m "spark or kafka"
 
 test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order; and a chain of operators, and windows, a third as often
 	KILLS=$(or $(KILLS),25) $(PYTEST) -s tests/faces/test_kills.py
@@ -62,7 +62,7 @@ plans-record: $(ENV)       ## Record Flink's plans: new and changed statements, 
 	@$(BIN)/python tools/flink/record_plans.py $(if $(ALL),--all) $(if $(PLAN),'$(PLAN)')
 
 parity-full: kernel        ## Replay every parity case in every way
-	PARITY=full $(PYTEST) tests/parity
+	PARITY=full $(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder tests/parity
 
 bench-one: kernel          ## One bounded script on Flink and on Tidemill, alternating, held to its target: CASE=name [ROWS=…]
 	@$(BIN)/python bench/one.py '$(CASE)' $(if $(ROWS),--rows $(ROWS))

@@ -1,4 +1,4 @@
-"""One pool of replays for the run."""
+"""One pool of replays for the process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from case import read_sheet, read_sheet_answer
-from replay import Replays
+from replay import Replays, run
 
 from tidemill.broker import Broker, topics
 from tidemill.broker.records import Record
@@ -29,17 +29,24 @@ def replays(
         and item.get_closest_marker("replay")
         and not item.get_closest_marker("skip")
     ]
-    cases = [(params["case"], params["way"]) for params in chosen if "way" in params]
-    sheets: dict[str, Callable[[], dict[str, str]]] = {
-        params["path"].stem: partial(differences_of, params["path"], broker.bootstrap, spark)
-        for params in chosen
-        if "path" in params
-    }
+    place = tmp_path_factory.mktemp("parity")
+    groups: dict[Path, dict[Any, Callable[[], Any]]] = {}
+    for number, params in enumerate(chosen):
+        name: Any
+        work: Callable[[], Any]
+        if "way" in params:
+            case, way = params["case"], params["way"]
+            name, path = (case.path, way), case.path
+            label = f"{number}-{path.stem[:60]}"
+            work = partial(run, case, way, broker.bootstrap, spark, place / str(number), label)
+        else:
+            name = path = params["path"]
+            work = partial(differences_of, path, broker.bootstrap, spark)
+        groups.setdefault(path.parent, {})[name] = work
     with pytest.MonkeyPatch.context() as patch:
         # Flink's recordings were made in UTC.
         patch.setenv("TZ", "UTC")
-        place = tmp_path_factory.mktemp("parity")
-        running = Replays(cases, sheets, broker.bootstrap, spark, place)
+        running = Replays(groups.values())
         yield running
         running.close()
 

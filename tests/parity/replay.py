@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
@@ -227,39 +227,21 @@ def _is_idle(job: Any) -> bool:
 class Replays:
     """Replays of one run, a few at a time on the one Spark and the one broker: each is mostly waiting.
 
-    `others` is work of another kind by its name, which begins first.
+    All work of a group begins when the first of it is asked for: groups are dealt out to the processes of a run.
     """
 
     AT_A_TIME = 4
 
-    def __init__(
-        self,
-        wanted: Iterable[tuple[Case, Way]],
-        others: Mapping[str, Callable[[], Any]],
-        bootstrap: str,
-        spark: Any,
-        place: Path,
-    ) -> None:
+    def __init__(self, groups: Iterable[Mapping[Any, Callable[[], Any]]]) -> None:
         self._pool = ThreadPoolExecutor(self.AT_A_TIME)
-        self._others = {name: self._pool.submit(work) for name, work in others.items()}
-        self._found = {
-            (case.path, way): self._pool.submit(
-                run,
-                case,
-                way,
-                bootstrap,
-                spark,
-                place / str(number),
-                f"{number}-{case.path.stem[:60]}",
-            )
-            for number, (case, way) in enumerate(wanted)
-        }
+        self._group_of = {name: group for group in groups for name in group}
+        self._begun: dict[Any, Future[Any]] = {}
 
-    def of(self, case: Case, way: Way) -> Ours:
-        return self._found[case.path, way].result()
-
-    def other(self, name: str) -> Any:
-        return self._others[name].result()
+    def of(self, name: Any) -> Any:
+        if name not in self._begun:
+            group = self._group_of[name]
+            self._begun |= {other: self._pool.submit(work) for other, work in group.items()}
+        return self._begun[name].result()
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

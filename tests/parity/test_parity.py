@@ -29,13 +29,14 @@ def chosen() -> Iterator[Any]:
             if way is replay.Way.RESTARTED and not case.can_restart:
                 continue
             if way is replay.Way.STRAIGHT or in_turn or os.environ.get("PARITY") == "full":
-                yield pytest.param(case, way, id=f"{case.name}, {way.value}", marks=marks)
+                group = pytest.mark.xdist_group(f"parity of {case.path.parent.name}")
+                yield pytest.param(case, way, id=f"{case.name}, {way.value}", marks=[*marks, group])
 
 
 @pytest.mark.replay
 @pytest.mark.parametrize(("case", "way"), list(chosen()))
 def test_case(case: Case, way: replay.Way, replays: replay.Replays) -> None:
-    ours, answer = replays.of(case, way), read_answer(case.answer_path)
+    ours, answer = replays.of((case.path, way)), read_answer(case.answer_path)
     if case.mark is None or case.mark.kind == "differs":
         replay.compare(case, answer, ours)
         return
@@ -45,9 +46,10 @@ def test_case(case: Case, way: replay.Way, replays: replay.Replays) -> None:
 
 
 @pytest.mark.replay
+@pytest.mark.xdist_group("parity of sheets")
 @pytest.mark.parametrize("path", sheet_paths(), ids=lambda p: p.stem)
 def test_sheet(path: Path, replays: replay.Replays) -> None:
-    sheet, found = read_sheet(path), replays.other(path.stem)
+    sheet, found = read_sheet(path), replays.of(path)
     unmarked = {text: what for text, what in found.items() if text not in sheet.marks}
     equal = sorted(sheet.marks.keys() - found.keys())
     assert not unmarked, "\n".join(f"{text}: {what}" for text, what in unmarked.items())
