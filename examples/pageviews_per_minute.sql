@@ -1,7 +1,7 @@
 -- Page views and visitors of every minute and region: the pv/uv script of Flink's upsert-kafka manual by the time of its
 -- watermark. A minute is written once, when the watermark has passed it: views may come two seconds out of order, and the
 -- last minute stays open until a later view comes. The job goes on; look from another window, or stop it with Ctrl-C
--- (with --bounded it ends, and closes the last minute, too).
+-- (with --bounded it ends, and closes the last minute, too, unless --checkpoint keeps it for the next run).
 --
 --     tidemill broker start --detach
 --     tidemill topic write pageviews examples/topics/pageviews_per_minute/pageviews.jsonl

@@ -76,6 +76,15 @@ def test_a_restart_between_a_slow_and_a_fast_partition(world: World) -> None:
     assert late(world) == 2
 
 
+def test_a_bounded_run_that_nobody_can_continue_closes_all(world: World) -> None:
+    topic = world.create(row("a", 5), row("a", 45), row("b", 2, 1), partitions=3)
+    script = table(world, topic) + COUNT.format(TUMBLE)
+    world.run(script, keep=True)
+    assert counts(world) == []
+    world.run(script)
+    assert sorted(counts(world)) == [("a", 0, 1), ("a", 40, 1), ("b", 0, 1)]
+
+
 def test_a_batch_that_is_repeated_closes_the_same_windows(world: World) -> None:
     topic = world.create(row("a", 5), row("b", 6), row("a", 25))
     script = table(world, topic) + COUNT.format(TUMBLE)
@@ -140,7 +149,7 @@ def test_a_partition_with_unread_records_is_never_idle(world: World) -> None:
     fast, slow = [row("a", s) for s in seconds], [row("b", s, 1) for s in seconds]
     topic = world.create(*fast, *slow, partitions=2)
     script = table(world, topic, scan_watermark_idle__timeout="1 ms") + COUNT.format(TUMBLE)
-    world.run(script, tidemill_batch_max__rows="1")
+    world.run(script, keep=True, tidemill_batch_max__rows="1")
     assert len(world.batches) == 8
     assert sorted(counts(world)) == [(k, 10 * (s // 10), 1) for k in "ab" for s in seconds[:-1]]
     assert late(world) == 0
@@ -200,8 +209,12 @@ def test_sliding_windows_write_a_row_once(world: World) -> None:
             f"HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '{step}' SECOND, INTERVAL '{size}' SECOND)"
         )
         endless = COLUMNS.replace("'2' SECOND", "'1' HOUR")
+        # With a checkpoint no window closes at the end.
         world.run(
-            table(world, topic, endless) + COUNT.format(function), tidemill_batch_max__rows="20"
+            table(world, topic, endless) + COUNT.format(function),
+            keep=True,
+            reset_state=True,
+            tidemill_batch_max__rows="20",
         )
         puts[step] = state_entries(world, "rocksdbPutCount")
     assert 0 < puts[1] <= 3 * puts[60], puts

@@ -61,6 +61,7 @@ def test_what_operators_remember_is_told_from_the_sources_up() -> None:
 def test_rows_that_come_late_are_told_once_they_are_many() -> None:
     told: set[str] = set()
     met = {"WindowAggregate of orders: late row": 2, "orders: bad record": 50}
+    assert late_warnings(met, 0, told) == []
     assert late_warnings(met, 2000, told) == []
     [line] = late_warnings(met, 1999, told)
     assert line.startswith("warning: WindowAggregate of orders: 2 of 1,999 rows came late")

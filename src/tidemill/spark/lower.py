@@ -101,6 +101,8 @@ class Lowering:
     timed: Container[int] = frozenset()
     """The identities of the nodes that time passes through."""
     access: Access = Access()
+    ends_with_run: bool = False
+    """Whether a bounded run is the whole of the job, because it leaves no checkpoint."""
     late_rows: LateRows | None = None
     """Where rows go that come too late; None if they are dropped."""
     _channels: Iterator[int] = field(default_factory=itertools.count)
@@ -278,6 +280,7 @@ class Lowering:
                 self.tally.scanned.of(read.table.name),
                 source_clock(connector, f"s{number}", self.tally.alarm) if read.timed else None,
                 self.access,
+                self.ends_with_run,
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = shared(rows, read) if read.is_shared else rows

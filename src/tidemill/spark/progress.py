@@ -238,7 +238,8 @@ def late_warnings(met: Mapping[str, int], rows: int, told: set[str]) -> list[str
     warnings = []
     for what, number in met.items():
         name, _, fact = what.rpartition(": ")
-        if fact == LATE and name not in told and number > _MUCH_LATE * rows:
+        # Operators tell of rows before the batch that has read them is reported.
+        if fact == LATE and name not in told and rows and number > _MUCH_LATE * rows:
             told.add(name)
             warnings.append(
                 f"warning: {name}: {number:,} of {rows:,} rows came late{_most_from(name, met)}; a greater delay in"

@@ -276,6 +276,7 @@ class Runner:
                 ttl=_ttl(job),
                 timed=on_time,
                 access=access,
+                ends_with_run=self.bounded and self.checkpoint_root is None,
                 late_rows=letters,
             )
             frames = [

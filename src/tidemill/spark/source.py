@@ -578,14 +578,19 @@ class Scanning:
     clock: Mapping[str, Any] | None = None
     """What the kernel is told where somebody asks how far time has come."""
     access: Access = Access()
+    ends_with_run: bool = False
+    """Whether what is latest when a bounded run begins is the end of the table: nobody can go on from there."""
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
     decoding = decoding_of(scan, scanning)
     spec = kafka_spec(scan.table, decoding.columns, scanning.max_rows_per_batch, scanning.access)
-    return decoding.read(
-        spark, {**spec, "everyPartition": scanning.every_partition, "clock": scanning.clock}
-    )
+    more = {
+        "everyPartition": scanning.every_partition,
+        "clock": scanning.clock,
+        "endsWithRun": scanning.ends_with_run,
+    }
+    return decoding.read(spark, {**spec, **more})
 
 
 def _load(spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:

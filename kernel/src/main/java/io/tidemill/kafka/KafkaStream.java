@@ -210,9 +210,14 @@ final class KafkaStream
     return ranges;
   }
 
-  /** Whether a partition of a bounded table has nothing after this offset. */
+  /** Whether the ceiling is the end of the table: of a run that may be continued it is not. */
+  private boolean hasEnd() {
+    return spec.isBounded() || stopsAtCeiling && spec.endsWithRun();
+  }
+
+  /** Whether a partition of a table that ends has nothing after this offset. */
   private boolean isAtItsEnd(TopicPartition tp, long offset) {
-    if (!spec.isBounded()) {
+    if (!hasEnd()) {
       return false;
     }
     Long end = ceiling.get(tp);
@@ -456,7 +461,7 @@ final class KafkaStream
 
   /** What there is to say of time, beside what is read. */
   private KafkaOffset.Time timeAt(KafkaOffset reached) {
-    boolean ended = spec.isBounded() && isDone(reached);
+    boolean ended = hasEnd() && isDone(reached);
     long tick = reached.time().tick();
     boolean rings = spec.clock().job() != null && Alarm.rings(spec.clock().job(), System.currentTimeMillis());
     return new KafkaOffset.Time(idleness.idle(reached), ended, rings ? tick + 1 : tick);

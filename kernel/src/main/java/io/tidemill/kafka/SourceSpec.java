@@ -21,6 +21,8 @@ import java.util.regex.Pattern;
  * @param onDataLoss {@code fail} or {@code warn}
  * @param defaultGroup the group of the clients if the properties name none; nothing is committed
  *     to it, and nothing read from it
+ * @param endsWithRun whether the table ends where a run that reads what is there ends: nobody will go on
+ *     from its checkpoint
  * @param clock what an operator that looks at time wants to know; null if there is none
  */
 record SourceSpec(
@@ -39,6 +41,7 @@ record SourceSpec(
     Long rowsPerSecond,
     String onDataLoss,
     String defaultGroup,
+    boolean endsWithRun,
     Clock clock)
     implements Serializable {
 
