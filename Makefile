@@ -8,7 +8,7 @@ JVMS ?= 2
 # Tests start commands and workers, which need not compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev kernel demo test test-fast test-jvm test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one bench-state bench-windows clean fuzz
+.PHONY: help dev kernel demo test test-fast test-jvm test-security test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one bench-state bench-windows clean fuzz
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -27,7 +27,10 @@ test-fast: $(ENV)          ## Tests without a JVM: under a minute
 	$(PYTEST) -n auto -m "not spark and not kafka"
 
 test-jvm: kernel           ## Tests with Spark and Kafka, in two processes or JVMS=n
-	$(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder -m "spark or kafka"
+	$(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder -m "spark or kafka" --ignore=tests/security
+
+test-security: kernel      ## Tests against secured brokers and a real KDC, which is installed where it may; skipped without one, unless CI=true
+	$(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder tests/security
 
 test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order; and a chain of operators, and windows, a third as often
 	KILLS=$(or $(KILLS),25) $(PYTEST) -s tests/faces/test_kills.py

@@ -1,6 +1,7 @@
--- Functions of your own, written in Python; they stand in prices.py beside this script. Needs no topic and no broker:
+-- Functions of your own, written in Python; they stand in prices.py beside this script, from where they are loaded
+-- because --pyfiles says so. Needs no topic and no broker:
 --
---     tidemill run examples/functions.sql
+--     tidemill run --pyfiles examples examples/functions.sql
 CREATE TABLE orders (
   amount DECIMAL(8, 2)
 ) WITH (

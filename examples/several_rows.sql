@@ -1,7 +1,7 @@
 -- One row becomes several: a table function in Python (instalments.py beside this script), UNNEST and ROLLUP. Needs no
 -- topic and no broker:
 --
---     tidemill run examples/several_rows.sql
+--     tidemill run --pyfiles examples examples/several_rows.sql
 CREATE TABLE orders (
   id BIGINT,
   amount INT

@@ -219,7 +219,7 @@ def shown_commands() -> Iterator[tuple[str, list[str], bool]]:
     for path in PAGES:
         inline = re.findall(r"`(tidemill [^`]+|make [a-z][^`]*)`", path.read_text(encoding="utf-8"))
         texts.append((str(path.relative_to(ROOT)), inline, False))
-    for path in sorted((ROOT / "examples").glob("*.sql")):
+    for path in sorted((ROOT / "examples").rglob("*.sql")):
         head = re.findall(r"^--     (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         texts.append((path.name, "\n".join(head).replace("\\\n", " ").splitlines(), True))
     for place, lines, whole_line in texts:

@@ -44,7 +44,7 @@ from tidemill.plan.functions import (  # noqa: E402
     AREAS as FUNCTION_AREAS,
 )
 from tidemill.spark.functions import FORMS  # noqa: E402
-from tidemill.tables import CODES, CONNECTORS, FORMATS, blink, legacy, modern, renewal  # noqa: E402
+from tidemill.tables import CODES, CONNECTORS, FORMATS, blink, legacy, renewal  # noqa: E402
 from tidemill.tables.connector import FRAMEWORK_OPTIONS  # noqa: E402
 from tidemill.tables.options import Option, format_duration  # noqa: E402
 from tidemill.tables.settings import SETTINGS, Setting, Status  # noqa: E402
@@ -202,7 +202,7 @@ def refused_formats() -> str:
     return _refused(dict(KNOWN_FORMATS), "format")
 
 
-_RULES = {"blink": blink.OPTIONS, "dli": modern.DLI_OPTIONS, "legacy": legacy.OPTIONS}
+_RULES = {"blink": blink.OPTIONS, "legacy": legacy.OPTIONS}
 
 
 def old_options(name: str) -> str:
@@ -427,8 +427,10 @@ _KERNEL = {
     "SEVERAL_ROWS": "a subquery that stands for one value has more than one row",
     "JSON_KEY": "JSON_OBJECTAGG: a key is there twice",
     "FILES_UNREACHABLE": "the files of a table cannot be read",
+    "BROKER_TOO_OLD": "the broker is too old for the client",
     "ACCESS_DENIED": "the broker refused: authentication or rights",
     "CLIENT_PROPERTY": "the Kafka client does not accept one of 'properties.*'",
+    "KERBEROS_CONF": "a job needs another krb5.conf than the one that its process logs in with already",
 }
 AREAS = {
     "SQL": "The text of a script",

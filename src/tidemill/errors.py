@@ -68,40 +68,66 @@ def display_width(text: str) -> int:
 
 
 SECRET_WORDS = (
-    r"password|passphrase|passwd|secret|token|jaas|credentials?(?!s?-source)|user[-.]?info|basic-auth\.user"
-    r"|api-?key|access-?key|service-key|private-?key|keystore\.key|auth-params|http-headers"
+    r"passw(?:or)?d|passphrase|passcode|(?<![a-z])(?:pass|pwd)(?![a-z])|secret|token|jaas|credentials?(?!s?-source)"
+    r"|user[-.]?info|basic-auth\.user|(?:api|access|service|account|encryption|signing|private)[-._]?key"
+    r"|keystore\.key|auth-params|authorization|http-headers"
 )
 """What a key holds whose value must never be shown, as a regular expression."""
-# It starts at the word itself and looks a bounded way ahead, so that a line of any length is read once.
+# It starts at the word itself and looks a bounded way ahead, so that a text of any length is read once. What is glued
+# to a closing quote belongs to a secret with a quote in it.
 _SECRET_PAIR = re.compile(
-    rf"""((?:{SECRET_WORDS})[\w.-]{{0,100}}['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)""",
+    rf"""((?:{SECRET_WORDS})[\w.-]{{0,100}}['"`]?\s*=\s*)('(?:[^']|'')*'?|"[^"]*"?)([^\s,;()=]*)""",
     re.IGNORECASE,
 )
 # A map in one value that has such a key.
 _SECRET_MAP = re.compile(
-    rf"""(properties['"`]\s*=\s*)('(?=[^']*(?:{SECRET_WORDS}))(?:[^']|'')*'?)""", re.IGNORECASE
+    rf"""(properties['"`]\s*=\s*)('(?=[^']*(?:{SECRET_WORDS}))(?:[^']|'')*'?)()""", re.IGNORECASE
 )
 _VARIABLE = re.compile(r"""(['"])\$\{[^}]*\}\1""")
-# A password in a value of another name: of an address, or of a JAAS line.
 _SECRET_INSIDE = re.compile(
-    r"""(?<=://)[^/\s:@'"]+:[^/\s@'"]+(?=@)|(?<=password=)\\?"[^"]*"?""", re.IGNORECASE
+    r"""(?<=://)[^\s'"/@]*:(?![0-9]{1,5}(?:[/,]|$))[^\s'"]*(?=@)|(?<=://)[^\s'"/@:]+(?=@)"""
+    r"""|(?<=:)[\w.$#-]+/[^\s'"@]+(?=@(?://|\())|(?<=password=)\\?"[^"]*"?"""
+    rf"""|(?<=[?&;])(?:{SECRET_WORDS})[\w.-]{{0,40}}=(?!\$\{{)[^\s&;,'"\\)]+"""
+    r"""|-----BEGIN[ A-Z]*PRIVATE KEY-----[^-]*""",
+    re.IGNORECASE,
 )
+"""A secret in a value of another name: in an address, in its query, in a JAAS line, a private key."""
+_QUERY_WORD = re.compile(rf"(?:{SECRET_WORDS})[\w.-]*=", re.IGNORECASE)
 
 
-@lru_cache(maxsize=8)
-def masked(line: str) -> str:
-    """A script's line as it may be shown: the values of secret options as stars, their width kept; a variable is
+def holds_secret_text(value: str) -> bool:
+    """Whether a value shows by itself that a secret is in it."""
+    return bool(_SECRET_INSIDE.search(value))
+
+
+def _starred(text: str) -> str:
+    return re.sub(r"[^\n]", "*", text)
+
+
+def masked(script: str) -> str:
+    """A script as it may be shown: the values of secret options as stars, every character in its place; a variable is
     no secret."""
 
     def stars(pair: re.Match[str]) -> str:
-        if _VARIABLE.fullmatch(pair[2]):
+        if _VARIABLE.fullmatch(pair[2]) and not pair[3]:
             return pair[0]
         quote, rest = pair[2][0], pair[2][1:]
         closed = rest.endswith(quote)
-        return pair[1] + quote + "*" * (len(rest) - closed) + quote * closed
+        inner = rest[:-1] if closed else rest
+        return pair[1] + quote + _starred(inner) + quote * closed + _starred(pair[3])
 
-    pairs = _SECRET_MAP.sub(stars, _SECRET_PAIR.sub(stars, line))
-    return _SECRET_INSIDE.sub(lambda found: "*" * len(found[0]), pairs)
+    def inside(found: re.Match[str]) -> str:
+        # Of `password=…` the word may be seen.
+        word = _QUERY_WORD.match(found[0])
+        kept = word[0] if word else ""
+        return kept + _starred(found[0][len(kept) :])
+
+    return _SECRET_INSIDE.sub(inside, _SECRET_MAP.sub(stars, _SECRET_PAIR.sub(stars, script)))
+
+
+@lru_cache(maxsize=8)
+def _without_secrets(source: Source) -> Source:
+    return Source(source.name, masked(source.text))
 
 
 _LONGEST_LINE = 400
@@ -124,9 +150,17 @@ class Diagnostic:
     hint: str | None = None
     severity: str = "error"
 
+    def _said(self, text: str) -> str:
+        """A sentence that quotes the place in the script, where that is part of a secret, without it."""
+        span = self.span
+        if span is None or not span.text.strip("'\"") or span.text not in text:
+            return text
+        shown = _without_secrets(span.source).text
+        return text.replace(span.text, shown[span.start : span.end])
+
     def render(self) -> str:
         """The text a person reads: place, sentence, the line with a caret, the hint."""
-        head = f"{self.severity} {self.code}: {self.message}"
+        head = f"{self.severity} {self.code}: {self._said(self.message)}"
         if self.severity == "notice":
             return head
         if self.span is None:
@@ -134,7 +168,7 @@ class Diagnostic:
         else:
             source = self.span.source
             number, column = source.position(self.span.start)
-            line = masked(source.line(number).replace("\t", " "))
+            line = _without_secrets(source).line(number).replace("\t", " ")
             shown, at = _excerpt(line, column - 1)
             marked = shown[at : at + self.span.end - self.span.start]
             gutter = f"{number:>4}"
@@ -145,7 +179,7 @@ class Diagnostic:
                 f"{' ' * len(gutter)} | {' ' * display_width(shown[:at])}{carets}",
             ]
         if self.hint:
-            lines.append(f" hint: {self.hint}")
+            lines.append(f" hint: {self._said(self.hint)}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
@@ -164,8 +198,8 @@ class Diagnostic:
         return {
             "code": self.code,
             "severity": self.severity,
-            "message": self.message,
-            "hint": self.hint,
+            "message": self._said(self.message),
+            "hint": self.hint and self._said(self.hint),
             **place,
         }
 

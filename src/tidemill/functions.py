@@ -46,10 +46,14 @@ GENERAL, ARROW = "general", "arrow"
 class FunctionProblem(Exception):
     """What is wrong with a user's function, for people."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, hint: str | None = None, missing_module: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.missing_module = missing_module
+        """The module of the user's that is nowhere to be found, if that is the problem."""
 
 
 @dataclass(frozen=True)
@@ -494,10 +498,7 @@ def load_function(name: str, implementation: str, directories: Sequence[Path]) -
             f"for a function {name} in the file prices.py: AS 'prices.{name}' LANGUAGE PYTHON",
         )
     paths = [str(d) for d in directories]
-    with _on_path(paths):
-        _forget_others(module_name.partition(".")[0], paths)
-        module = _import(module_name, paths)
-        modules = tuple(sorted(_own_modules(paths)))
+    module, modules = _module(module_name, paths)
     if not hasattr(module, attribute):
         public = [n for n, what in vars(module).items() if callable(what) and n[0] != "_"]
         raise FunctionProblem(
@@ -505,6 +506,11 @@ def load_function(name: str, implementation: str, directories: Sequence[Path]) -
             did_you_mean(
                 attribute, public, f"it has {', '.join(public)}" if public else "it has no function"
             ),
+        )
+    if module_name not in modules and not _is_marked(getattr(module, attribute)):
+        raise FunctionProblem(
+            f"'{implementation}' of an installed package is not marked as a function for SQL",
+            "mark it with @udf, @udtf or @udaf of tidemill, or allow its directory: --pyfiles DIR",
         )
     try:
         described = describe_function(name, implementation, getattr(module, attribute))
@@ -521,11 +527,7 @@ def load_function(name: str, implementation: str, directories: Sequence[Path]) -
 def load_class(implementation: str, directories: Sequence[Path]) -> tuple[Any, tuple[str, ...]]:
     """An object of the class `module:Class`, and the modules of the user's that come with it."""
     module_name, _, attribute = implementation.partition(":")
-    paths = [str(d) for d in directories]
-    with _on_path(paths):
-        _forget_others(module_name.partition(".")[0], paths)
-        module = _import(module_name, paths)
-        modules = tuple(sorted(_own_modules(paths)))
+    module, modules = _module(module_name, [str(d) for d in directories])
     if not isinstance(found := getattr(module, attribute, None), type):
         raise FunctionProblem(f"module '{module_name}' has no class '{attribute}'")
     try:
@@ -546,6 +548,28 @@ def load_partition_method(
             "def partition(self, row, key, value, topic, partitions): return partitions[0]",
         )
     return choose, modules
+
+
+def _module(name: str, paths: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """A module from the given directories or from what is installed, and the modules of the user's that came with it.
+
+    Python's own library has functions for everything and none for SQL: to name one is a slip, or worse.
+    """
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names and PathFinder.find_spec(top, list(paths)) is None:
+        raise FunctionProblem(
+            f"'{name}' is a module of Python's own, which has no functions for SQL"
+        )
+    with _on_path(paths):
+        _forget_others(top, paths)
+        module = _import(name, paths)
+        return module, tuple(sorted(_own_modules(paths)))
+
+
+def _is_marked(found: Any) -> bool:
+    """Whether somebody has said that this is a function for SQL."""
+    pyflink = any(hasattr(found, attribute) for attribute, _ in _KINDS) and hasattr(found, "_func")
+    return isinstance(found, MarkedFunction) or pyflink
 
 
 @contextmanager
@@ -580,6 +604,7 @@ def _import(name: str, paths: Sequence[str]) -> Any:
             raise FunctionProblem(
                 f"there is no Python module '{missing}'",
                 f"looked in {places}; --pyfiles names further files and directories",
+                missing,
             ) from None
         hint = f"install '{missing}' for the Python that runs Tidemill and its workers"
         if missing.partition(".")[0] == "pyflink":

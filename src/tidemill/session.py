@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidemill.errors import Source, job_error, usage_error
+from tidemill.errors import Diagnostic, JobError, Source, job_error, usage_error
 from tidemill.output import Output, TableOutput
 from tidemill.plan.environment import (
     Environment,
@@ -28,15 +28,20 @@ from tidemill.plan.environment import (
     require_runnable,
     shared_place,
 )
+from tidemill.plan.loops import require_no_loop
 from tidemill.sql import ast, parse_script, read_script
 from tidemill.sql.dialects import dialect_named
 from tidemill.tables.catalog import Connector, Table
+from tidemill.tables.job_config import read_job_config
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.logins import Logins
 from tidemill.tables.modern import read_modern
+from tidemill.tables.references import has_reference, resolved, unresolved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidemill.spark.access import Access
     from tidemill.spark.runner import RunningJob
 
 __all__ = ["Session"]
@@ -49,7 +54,10 @@ class Session:
     `master`, `checkpoint`, `bounded`, `restart_for`, `reset_state`: as on the command line. `settings`: Flink's keys,
     beating SET.
     `dialect`: whose SQL is written: flink, oceanus, blink or dli; default: found out from each text.
-    `python_files`: files and directories where Python functions are looked for, before the script's own directory.
+    `python_files`: files and directories from which Python functions may be loaded, beside installed packages.
+    `job_config`: a file of settings, which `settings` beat; `packages`: jars with the files that settings name.
+    `credentials`: the file of named authentications; default: the user's own.
+    `allow_loop`: whether a job may read what it writes.
     `output`: where the rows of a top-level SELECT go; default: a table on standard output.
     Further keyword arguments are Spark settings with underscores for dots: `spark_driver_memory="4g"`.
     """
@@ -68,11 +76,19 @@ class Session:
         dialect: str | None = None,
         conf: Mapping[str, str] | None = None,
         python_files: Sequence[str | Path] = (),
+        job_config: str | Path | None = None,
+        packages: Sequence[str | Path] = (),
+        credentials: str | Path | None = None,
+        allow_loop: bool = False,
         output: Output | None = None,
         **spark_conf: str,
     ) -> None:
+        self._logins = Logins.given(credentials, job_config, packages)
         self.environment = Environment(
-            overrides=dict(settings or {}), python_files=[str(f) for f in python_files]
+            overrides=dict(settings or {}),
+            config=() if job_config is None else read_job_config(Path(job_config)),
+            logins=self._logins,
+            python_files=[str(f) for f in python_files],
         )
         self.jobs: list[RunningJob] = []
         self._given = spark
@@ -91,8 +107,11 @@ class Session:
         self._bounded = bounded
         self._restart_for = restart_for
         self._reset_state = reset_state
+        self._allow_loop = allow_loop
         self._output = output or TableOutput()
         self._names: set[str] = set()
+        self._frames: list[Access] = []
+        """Of the tables that were given as DataFrames."""
 
     # --- Spark -------------------------------------------------------------------------------
 
@@ -115,9 +134,13 @@ class Session:
         for job in self.jobs:
             if job.is_active:
                 job.stop()
+        for access in self._frames if self._spark is not None else ():
+            access.forget(self._spark)
+        self._frames.clear()
         if self._spark is not None and self._owns_spark:
             self._spark.stop()
         self._spark = None
+        self._logins.close()
 
     def __enter__(self) -> Session:
         return self
@@ -140,6 +163,9 @@ class Session:
         """Bind every statement, without running anything."""
         answers = compile_script(script, self.environment)
         require_runnable(answers)
+        # What ends at the offsets of its start does not read what it writes.
+        if not self._allow_loop and not self._bounded:
+            require_no_loop(answers)
         return answers
 
     def execute(self, sql: str, *, name: str = "session") -> list[RunningJob | str]:
@@ -166,9 +192,13 @@ class Session:
         """What must hold before a job starts and can be found out without Spark; then start Spark."""
         jobs = [a for a in answers if isinstance(a, Job)]
         self._check_checkpoints(jobs, name)
-        for table in {t.identifier: t for job in jobs for t in job.tables}.values():
+        tables = {t.identifier: t for job in jobs for t in job.tables}.values()
+        require_references(tables)
+        for table in tables:
             if isinstance(table.connector, TopicTable):
-                _knock(table, table.connector.bootstrap_servers)
+                # What stands behind its names is there.
+                self._logins.with_named({}, table.connector)
+                _knock(table, resolved(table.connector.bootstrap_servers))
         if jobs:
             _ = self.spark
 
@@ -194,9 +224,10 @@ class Session:
             self.checkpoint_root(job),
             self._output,
             self._bounded,
-            self.environment.python_files,
+            self.environment.allowed_files,
             self._restart_for,
             self._reset_state,
+            self._logins,
         )
         running = runner.start(job, self._job_name(job, name), {j.name for j in self.jobs})
         self.jobs.append(running)
@@ -229,6 +260,8 @@ class Session:
 
         `name` may have its database and catalog in front.
         """
+        from tidemill.spark.access import Access
+        from tidemill.spark.engine import is_local
         from tidemill.spark.lower import Lowering, with_kind
         from tidemill.spark.operators import Tally
         from tidemill.spark.reads import reads_of
@@ -250,8 +283,19 @@ class Session:
         on_time = timed([root])
         tally = Tally(self.spark, alarm=alarm_of([root]))
         reads = reads_of([root], timed=on_time)
+        access = Access(
+            answer.settings, self._logins, ships=not is_local(self.spark.sparkContext.master)
+        )
+        self._frames.append(access)
         lowering = Lowering(
-            self.spark, modes, DEFAULT_MAX_ROWS, uncounted, tally, reads, timed=on_time
+            self.spark,
+            modes,
+            DEFAULT_MAX_ROWS,
+            uncounted,
+            tally,
+            reads,
+            timed=on_time,
+            access=access,
         )
         frame = with_kind(lowering.lower(root.input))
         return frame.toDF(*(c.name for c in root.input.columns), "_kind")
@@ -262,6 +306,23 @@ class Session:
         """Return when the start offsets of all tables are fixed, or a job has ended."""
         while not all(j.is_ready() or not j.is_active for j in jobs):
             time.sleep(poll_seconds)
+
+
+def require_references(tables: Iterable[Table]) -> None:
+    """Refuse references that lead nowhere, all of them at once; those of properties that `--local` has taken away do
+    not count."""
+    problems: list[Diagnostic] = []
+    for table in tables:
+        options = table.statement.options if table.statement else ()
+        if isinstance(table.connector, TopicTable):
+            properties = table.connector.properties.items()
+            referring = {f"properties.{key}" for key, text in properties if has_reference(text)}
+            options = tuple(
+                o for o in options if not o.key.startswith("properties.") or o.key in referring
+            )
+        problems += unresolved(options)
+    if problems:
+        raise JobError(list(dict.fromkeys(problems)))
 
 
 def _refuse_exactly_once(job: Job) -> None:

@@ -25,7 +25,7 @@ from corpus import scripts  # noqa: E402
 
 HERE = Path(__file__).parent
 DATA = sorted((HERE / "data").glob("*.txt"))
-EXAMPLES = sorted((HERE.parent.parent / "examples").glob("*.sql"))
+EXAMPLES = sorted((HERE.parent.parent / "examples").rglob("*.sql"))
 VARIABLES = {"SERVERS": "b:1", "TOPIC": "t", "BOOTSTRAP": "b:1"}
 BY_NAME = {**DIALECTS, FLINK_1_10.name: FLINK_1_10}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import zipfile
 
 from command import Command
 
@@ -203,3 +204,53 @@ def spent_on(tidemill: Command, text: str) -> float:
 def processor_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+SECURED = """CREATE TABLE s (id BIGINT) WITH (
+  'connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'b:9092',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json',
+  'properties.security.protocol' = 'SASL_PLAINTEXT', 'properties.sasl.mechanism' = 'GSSAPI', {});
+SELECT id FROM s;"""
+
+
+def test_a_job_configuration_a_package_and_credentials_are_looked_at(tidemill: Command) -> None:
+    script = tidemill.script(SECURED.format("'properties.sasl.kerberos.service.name' = 'hadoop'"))
+    config = tidemill.script(
+        "security.kerberos.login.principal: hadoop/h@R\n"
+        "security.kerberos.login.keytab: emr.keytab\n"
+        "security.kerberos.login.contexts: KafkaClient\n"
+        "fs.hdfs.hadoop.security.authentication: kerberos\n",
+        "job.conf",
+    )
+    done = tidemill("check", script, "--job-config", config)
+    assert done.wait() == 1
+    assert "job.conf:2:33: error OPT-077: 'emr.keytab'" in done.stderr()
+    assert "notice OPT-084: 'fs.hdfs.hadoop.security.authentication'" in done.stderr()
+    package = str(tidemill.place / "p.jar")
+    with zipfile.ZipFile(package, "w") as jar:
+        jar.writestr("emr.keytab", "x")
+    assert tidemill("check", script, "--job-config", config, "--package", package).wait() == 0
+    wrong = tidemill.script("parallelism.default 2\n", "wrong.conf")
+    done = tidemill("check", script, "--job-config", wrong)
+    assert done.wait() == 2
+    assert "wrong.conf:1:1: error CLI-030" in done.stderr()
+
+
+def test_named_authentication_is_looked_up_where_there_is_a_file(tidemill: Command) -> None:
+    script = tidemill.script(SECURED.format("'krb_auth_name' = 'mykrb'"))
+    done = tidemill("check", script)
+    assert done.wait() == 0
+    assert "warning OPT-071: 'mykrb' of 'krb_auth_name' cannot be looked up" in done.stderr()
+    file = tidemill.place / "c.toml"
+    file.touch(mode=0o600)
+    file.write_text('[my_krb]\ntype = "kerberos"\nprincipal = "a@R"\nkeytab = "k"\n')
+    done = tidemill("check", script, "--credentials", str(file))
+    assert done.wait() == 1
+    assert "error OPT-071: there is no 'mykrb'" in done.stderr()
+    assert "hint: did you mean 'my_krb'?" in done.stderr()
+    named = tidemill.script(SECURED.format("'krb_auth_name' = 'my_krb'"))
+    assert tidemill("check", named, "--credentials", str(file)).wait() == 0
+    file.chmod(0o644)
+    done = tidemill("check", named, "--credentials", str(file))
+    assert done.wait() == 2
+    assert "error CLI-033" in done.stderr()

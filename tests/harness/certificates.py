@@ -71,12 +71,14 @@ class Identity:
         return store
 
 
-def make_identity(place: Path, name: str) -> Identity:
+def make_identity(place: Path, name: str, days: tuple[int, int] = (0, 3650)) -> Identity:
+    """`days`: from when and until when it is valid, counted from now."""
     made = Identity(place / name)
     store = made.path.with_suffix(".p12")
     of_store = ("-keystore", store, "-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "own")
     subject = ("-dname", f"CN={name}", "-ext", "san=ip:127.0.0.1", "-ext", "bc:c")
-    _keytool("-genkeypair", "-keyalg", "EC", "-validity", "3650", *subject, *of_store)
+    validity = ("-startdate", f"{days[0]:+d}d", "-validity", str(days[1] - days[0]))
+    _keytool("-genkeypair", "-keyalg", "EC", *validity, *subject, *of_store)
     certificate = _keytool("-exportcert", "-rfc", *of_store)
     program = place / "Key.java"
     program.write_text(_KEY, encoding="utf-8")

@@ -31,7 +31,7 @@ CREATE TABLE orders (
   PRIMARY KEY (id) NOT ENFORCED
 ) COMMENT 'orders of today' WITH (
   'connector' = 'upsert-kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'b:9092',
-  'key.format' = 'json', 'value.format' = 'json', 'properties.sasl.jaas.config' = 'secret');
+  'key.format' = 'json', 'value.format' = 'json', 'properties.sasl.jaas.config' = 'secret;');
 CREATE TABLE log (a INT, b STRING) WITH (
   'connector' = 'kafka', 'topic' = 'log', 'properties.bootstrap.servers' = 'b:9092',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'json');

@@ -24,6 +24,7 @@ STARTING = [*sorted((PACKAGE / "spark").rglob("*.py")), PACKAGE / "session.py"]
 ONLY_WHEN_RUN = {
     "RUN-001": "a broker has to be reached",
     "RUN-002": "a broker has to be asked for its topics",
+    "RUN-007": "a broker has to be asked for rights",
     "RUN-010": "a record has to be read",
     "RUN-011": "a row has to be written",
     "RUN-013": "a row has to be written",
@@ -47,6 +48,7 @@ ONLY_WHEN_RUN = {
     "RUN-041": "a function has to be called",
     "RUN-042": "a function has to travel",
     "RUN-043": "a partitioner has to be called; whether it can be, the planner has looked",
+    "RUN-050": "a file has to be read",
     "RUN-099": "a fault of ours",
 }
 
@@ -81,7 +83,7 @@ def lowered() -> set[str]:
 
 
 def scripts() -> list[tuple[str, str]]:
-    found = [(p.name, p.read_text("utf-8")) for p in sorted((ROOT / "examples").glob("*.sql"))]
+    found = [(p.name, p.read_text("utf-8")) for p in sorted((ROOT / "examples").rglob("*.sql"))]
     for path in sorted((ROOT / "tests" / "parity" / "cases").glob("*/*.case")):
         script = re.search(r"^== script.*?\n(.*?)(?=^== |\Z)", path.read_text("utf-8"), re.M | re.S)
         assert script, path

@@ -493,10 +493,8 @@ def test_a_python_class_places_records_of_a_topic_that_was_not_there(
     )
     source, name = world.create(*orders(range(3))), world.topic("made")
     sink = world.kafka(name, sink_partitioner="last_of_all:Last", **options)
-    world.run(
-        f"SET 'python.files' = '{tmp_path}'; {ORDERS}{world.kafka(source)}; {COPY}{sink};"
-        "INSERT INTO copy SELECT * FROM orders"
-    )
+    world.python_files.append(tmp_path)
+    world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink};INSERT INTO copy SELECT * FROM orders")
     last = topics.partitions(world.broker.bootstrap)[name] - 1
     assert [r.partition for r in world.records(name)] == [last] * 3
 
@@ -509,9 +507,7 @@ def test_a_python_class_places_records(world: World, tmp_path: Path) -> None:
     )
     source, copied = world.create(*orders(range(20))), world.create(hint="copy", partitions=3)
     sink = world.kafka(copied, sink_partitioner="places_of_orders:Odd")
-    world.run(
-        f"SET 'python.files' = '{tmp_path}'; {ORDERS}{world.kafka(source)}; {COPY}{sink};"
-        "INSERT INTO copy SELECT * FROM orders"
-    )
+    world.python_files.append(tmp_path)
+    world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink};INSERT INTO copy SELECT * FROM orders")
     placed = {json.loads(r.value or b"")["id"]: r.partition for r in world.records(copied)}
     assert placed == {n: n % 2 for n in range(20)}

@@ -67,7 +67,7 @@ def seeds() -> tuple[tuple[str, Dialect], ...]:
     ]
     examples = [
         (path.read_text(encoding="utf-8"), FLINK)
-        for path in sorted((TESTS.parent / "examples").glob("*.sql"))
+        for path in sorted((TESTS.parent / "examples").rglob("*.sql"))
     ]
     found = [*scripts_by_dialect(), *plans, *examples]
     return tuple((text, dialect) for text, dialect in found if text.strip() and len(text) < 4000)

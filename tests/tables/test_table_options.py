@@ -131,6 +131,21 @@ def test_secrets_are_masked_and_the_rest_is_not() -> None:
         "properties.client.secret": "x",
         "plain.key": 'PlainLoginModule required username="u" password="p";',
         "registry": "https://me:pw@registry:8081",
+        "registries": "http://first:8081,https://me:p/w@second:8081",
+        "address": "https://token@registry:8081",
+        "properties.ssl.key.password": "pw",
+        "properties.sasl.oauthbearer.client.credentials.client.secret": "s",
+        "properties.sasl.oauthbearer.assertion.private.key.passphrase": "s",
+        "connection.pass": "p",
+        "db_pwd": "p",
+        "fs.azure.account.key.x.net": "k",
+        "cloud.api_key": "k",
+        "header.Authorization": "Basic abc",
+        "avro-confluent.properties": "{basic.auth.user.info:'me:pw', a:b}",
+        "db": "jdbc:mysql://h:3306/shop?user=me&password=pw",
+        "sqlserver": "jdbc:sqlserver://h:1433;databaseName=shop;password=pw",
+        "oracle": "jdbc:oracle:thin:scott/tiger@//h:1521/shop",
+        "pem": "-----BEGIN ENCRYPTED PRIVATE KEY----- MIIE -----END ENCRYPTED PRIVATE KEY-----",
     }
     plain = {
         "connector": "kafka",
@@ -140,6 +155,10 @@ def test_secrets_are_masked_and_the_rest_is_not() -> None:
         "properties.ssl.keystore.location": "/k.jks",
         "value.avro-confluent.basic-auth.credentials-source": "USER_INFO",
         "registry.url": "http://registry:8081/a@b",
+        "db.url": "jdbc:mysql://h:3306/shop?useSSL=true",
+        "bypass.name": "x",
+        "properties.ssl.truststore.password": "${file:/run/secrets/pw}",
+        "value.avro-confluent.bearer-auth.token": "${env:TOKEN}",
     }
     assert set(redacted(secret).values()) == {MASK}
     assert redacted(plain) == plain

@@ -286,6 +286,9 @@ def test_another_broker_replaces_address_and_security_only() -> None:
     )
     assert isinstance(moved, KafkaTable)
     assert dict(moved.properties) == {"bootstrap.servers": "127.0.0.1:9", "group.id": "g"}
+    secured = with_bootstrap(moved, "127.0.0.1:9", {"security.protocol": "SSL"})
+    assert isinstance(secured, KafkaTable)
+    assert dict(secured.properties) == {**moved.properties, "security.protocol": "SSL"}
     printed = table("id BIGINT", "'connector' = 'print'").connector
     assert with_bootstrap(printed, "127.0.0.1:9") is printed
 
@@ -374,6 +377,22 @@ JAAS = {
         ALICE,
     ),
     "with quotes inside of a password": (rf'{PLAIN} required password="a\"b\\";',) * 2,
+    "of the client of another vendor": (ALICE.replace(PLAIN, f"com.ververica.x_1.{PLAIN}"), ALICE),
+    "without its end": (ALICE.rstrip(";"), ALICE),
+    "with all slips at once": (
+        ALICE.replace(PLAIN, SHADED).replace('"', r"\"").rstrip(";") + " ",
+        ALICE,
+    ),
+    "of Oceanus, whose users have their instance in front": (
+        f'{PLAIN} required username="ckafka-xxxxxxxx#YourUserName" password="YourPassword";',
+    )
+    * 2,
+    "with a class in a password": (f'{PLAIN} required password="x.{PLAIN}";',) * 2,
+    "of Kerberos": (
+        'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/a/b.keytab"'
+        ' principal="alice@EXAMPLE.COM";',
+    )
+    * 2,
 }
 
 
@@ -382,6 +401,21 @@ def test_a_jaas_line_reaches_the_client_as_it_reads_one(name: str) -> None:
     written, given = JAAS[name]
     spec = kafka_spec(f"'properties.sasl.jaas.config' = '{written}'")
     assert spec.properties["sasl.jaas.config"] == given
+
+
+def test_classes_of_a_shaded_client_lose_their_prefix() -> None:
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    key = "sasl.login.callback.handler.class"
+    spec = kafka_spec(f"'properties.{key}' = 'org.apache.flink.kafka.shaded.{handler}'")
+    assert spec.properties[key] == handler
+    spec = kafka_spec(f"'properties.{key}' = 'com.example.Handler'")
+    assert spec.properties[key] == "com.example.Handler"
+
+
+def test_an_empty_property_is_passed_on() -> None:
+    """Without it there is no way to tell the client not to compare host names."""
+    spec = kafka_spec("'properties.ssl.endpoint.identification.algorithm' = ''")
+    assert spec.properties["ssl.endpoint.identification.algorithm"] == ""
 
 
 # --- whatever is written, the answer is a spec or diagnostics ------------------------------------

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidemill.broker.jars import fetch
     from tidemill.broker.java import find_java, find_javac
+    from tidemill.broker.security import Secured, Security
     from tidemill.broker.server import Broker, Status, default_data, find_running, start, status
 
 __all__ = [
     "Broker",
+    "Secured",
+    "Security",
     "Status",
     "default_data",
     "fetch",
@@ -22,7 +25,13 @@ __all__ = [
     "status",
 ]
 
-_ELSEWHERE = {"fetch": "jars", "find_java": "java", "find_javac": "java"}
+_ELSEWHERE = {
+    "Secured": "security",
+    "Security": "security",
+    "fetch": "jars",
+    "find_java": "java",
+    "find_javac": "java",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tidemill.errors import job_error
@@ -28,6 +29,44 @@ def find_java() -> Path:
 def find_javac() -> Path:
     """The `javac` of a JDK that is new enough."""
     return _find("javac", "SETUP-003", "no Java compiler found: building the kernel needs a JDK")
+
+
+class ToolFailed(Exception):
+    """A tool of the JDK ended with what this says."""
+
+
+def keytool(*given: str | Path, secrets: Mapping[str, str]) -> str:
+    """What the JDK's keytool prints. Options name their passwords `-storepass:env NAME`, with NAME of `secrets`:
+    a command line can be read by everyone, an environment cannot."""
+    program = find_java().resolve().with_name("keytool")
+    if not program.is_file():
+        raise job_error(
+            "SETUP-003", f"the Java at '{program.parent.parent}' has no keytool", _INSTALL
+        )
+    # keytool speaks the user's language; its errors are searched for words.
+    command = [
+        program,
+        "-J-XX:TieredStopAtLevel=1",
+        "-J-Duser.language=en",
+        "-J-XX:+UseSerialGC",
+        *given,
+    ]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", **secrets}
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode != 0:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        said = next(
+            (line for line in lines if "error" in line.lower()), *lines[-1:] or ["no reason given"]
+        )
+        raise ToolFailed(re.sub(r"^keytool error: (?:[\w.$]+(?:Exception|Error): )?", "", said))
+    return done.stdout
 
 
 def _find(program: str, missing_code: str, missing: str) -> Path:

@@ -9,6 +9,7 @@ consumer groups and timestamps are what our users' scripts are about.
     DATA/broker.json         pid, port and start time of that process
     DATA/broker.log          the broker's log; DATA/server.properties its configuration
     DATA/kafka/              Kafka's own files
+    DATA/security/           of a secured broker, see `security`
 
 Law: whether a broker lives is asked of the lock and of nothing else. The kernel drops it with
 the process, so a killed broker leaves no stale state and a reused pid is never taken for ours.
@@ -25,7 +26,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import time
 import uuid
@@ -34,13 +34,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemill.broker import security as securities
+from tidemill.broker.clients import speaks_kafka, write_properties
 from tidemill.broker.jars import fetch
 from tidemill.broker.java import find_java
+from tidemill.broker.security import HOST, Secured, Security, write_secret
 from tidemill.errors import JobError, job_error, usage_error
 
 LOCK = Path(__file__).with_name("kafka.lock")
 KAFKA_VERSION = "4.3.1"
-HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 
 _START_SECONDS = 60
@@ -113,6 +115,24 @@ class Broker:
     def log(self) -> Path:
         return self.data / "broker.log"
 
+    @property
+    def secured(self) -> Secured | None:
+        """By what it is secured; None: everyone on this machine may come in."""
+        return securities.find(self.data)
+
+    @property
+    def client(self) -> dict[str, str]:
+        """The properties of a user's client, `bootstrap.servers` among them; passwords are references to files."""
+        secured = self.secured
+        own = {"bootstrap.servers": self.bootstrap}
+        return own if secured is None else secured.local_client(self.bootstrap)
+
+    @property
+    def admin(self) -> dict[str, str]:
+        """The properties of a client that may do everything, `bootstrap.servers` among them."""
+        secured = self.secured
+        return {"bootstrap.servers": self.bootstrap} if secured is None else secured.admin()
+
     def is_running(self) -> bool:
         found = find_running(self.data)
         return found is not None and found.pid == self.pid
@@ -170,29 +190,36 @@ def start(
     detach: bool = False,
     note: Callable[[str], None] | None = None,
     settings: Mapping[str, str] | None = None,
+    security: Security | None = None,
 ) -> Broker:
     """Start a broker and return when it answers.
 
     port: a number that must be free, 0 for any free one, None for 9092 or, if taken, any free one.
     detach: the broker outlives this process; otherwise it is stopped when this process ends, in
     whatever way.  note: is told what takes long (the fetching of jars).  settings: Kafka's own,
-    over ours.
+    over ours.  security: who may come in, of a new data directory; one that is there stays as it is.
     """
     place = _absolute(data)
-    settings = {**_SETTINGS, **(settings or {})}
+    settings = dict(settings or {})
     _choose_port(port)
+    is_new = not _is_formatted(place)
+    securities.check(place, security, is_new)
     _claim(place)
     java = find_java()
     classpath = os.pathsep.join(str(path) for path in fetch(LOCK, note))
     with _locked(place) as lock:
         (place / "broker.json").unlink(missing_ok=True)
-        if not (place / "kafka" / "meta.properties").is_file():
-            _format(place, java, classpath, settings)
+        is_new = not _is_formatted(place)
+        if is_new and security is not None and note is not None:
+            note(f"making keys and users in {place / 'security'}")
+        secured = securities.prepare(place, security, is_new)
+        if is_new:
+            _format(place, java, classpath, settings, secured)
         (place / "version").write_text(f"{KAFKA_VERSION}\n", encoding="utf-8")
         for attempts_left in (2, 1, 0):
             chosen = _choose_port(port)
             try:
-                return _launch(place, java, classpath, settings, chosen, detach, lock)
+                return _launch(place, java, classpath, settings, secured, chosen, detach, lock)
             except JobError as problem:
                 # A free port can be lost to another program before Kafka opens it.
                 if not attempts_left or "Address already in use" not in str(problem):
@@ -229,6 +256,10 @@ def _claim(place: Path) -> None:
             f"newer than the embedded Kafka {KAFKA_VERSION}"
         )
         raise usage_error("BRK-004", message, f"{other}, or delete it if its topics are not needed")
+
+
+def _is_formatted(place: Path) -> bool:
+    return (place / "kafka" / "meta.properties").is_file()
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -320,22 +351,34 @@ def _free_port() -> int:
 # --- the process --------------------------------------------------------------------------------
 
 
-def _format(place: Path, java: Path, classpath: str, settings: Mapping[str, str]) -> None:
+def _format(
+    place: Path,
+    java: Path,
+    classpath: str,
+    settings: Mapping[str, str],
+    secured: Secured | None,
+) -> None:
     """Let Kafka write its first files, beside their place, so that half of them never counts."""
     fresh = place / "kafka.new"
     shutil.rmtree(fresh, ignore_errors=True)
-    _write_settings(place, settings, fresh.name, port=1, controller_port=2)
+    _write_settings(place, settings, secured, fresh.name, (1, 2, 3))
     # The tool takes an id that begins with a dash for an option; with this bit off none does.
     identity = (uuid.uuid4().int & ~(1 << 127)).to_bytes(16, "big")
     cluster = base64.urlsafe_b64encode(identity).decode().rstrip("=")
-    program = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties")
+    program = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
     begin = _log_size(place)
+    told = place / "format.arguments"
+    if secured is not None and secured.format_arguments():
+        # They hold passwords, which a command line would show to everyone; the tool reads them, one a line.
+        write_secret(told, "\n".join(secured.format_arguments()) + "\n")
+        program.append(f"@{told.name}")
     process = _spawn(place, [java, *_JVM, "-cp", classpath, *program])
     try:
         process.wait()
     finally:
         process.kill()
         process.wait()
+        told.unlink(missing_ok=True)
     if process.returncode != 0:
         raise _failed(place, begin)
     fresh.rename(place / "kafka")
@@ -346,26 +389,33 @@ def _launch(
     java: Path,
     classpath: str,
     settings: Mapping[str, str],
+    secured: Secured | None,
     port: int,
     detach: bool,
     lock: int,
 ) -> Broker:
-    _write_settings(place, settings, "kafka", port, _free_port())
+    internal_port = _free_port() if secured else port
+    _write_settings(place, settings, secured, "kafka", (port, internal_port, _free_port()))
     begin = _log_size(place)
-    command: list[str | Path] = [java, *_JVM, "-cp", classpath, "kafka.Kafka", "server.properties"]
+    options = secured.jvm_options() if secured else []
+    command: list[str | Path] = [java, *_JVM, *options, "-cp", classpath]
+    command += ["kafka.Kafka", "server.properties"]
     process = _spawn(place, command, pass_fds=(lock,))
     _CHILDREN[process.pid] = [process]
     try:
         if not detach:
             _CHILDREN[process.pid].append(_leash(process.pid))
         deadline = time.monotonic() + _START_SECONDS
-        while process.poll() is None and not _answers(port):
+        # A secured broker tells everyone its version at its own listener, which asks for a user only then.
+        while process.poll() is None and not (speaks_kafka(HOST, internal_port) and _accepts(port)):
             if time.monotonic() > deadline:
                 message = f"the broker did not answer at {HOST}:{port} in {_START_SECONDS} s"
                 raise job_error("BRK-007", message, f"its log is {place / 'broker.log'}")
             time.sleep(0.02)
         if process.poll() is not None:
             raise _failed(place, begin)
+        if secured is not None:
+            secured.write_client_files(port, internal_port)
         started = datetime.now(UTC)
         state = {"pid": process.pid, "port": port, "started": started.isoformat()}
         fresh = place / "broker.json.new"
@@ -398,18 +448,25 @@ def _spawn(
 
 
 def _write_settings(
-    place: Path, settings: Mapping[str, str], logs: str, port: int, controller_port: int
+    place: Path,
+    given: Mapping[str, str],
+    secured: Secured | None,
+    logs: str,
+    ports: tuple[int, int, int],
 ) -> None:
-    settings = {
-        **settings,
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
-        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-        # Relative: Kafka would split the path at a comma and read it as Latin-1.
-        "log.dirs": logs,
-    }
-    text = "".join(f"{name}={value}\n" for name, value in settings.items())
-    (place / "server.properties").write_text(text, encoding="utf-8")
+    port, internal_port, controller_port = ports
+    settings = dict(_SETTINGS)
+    if secured is None:
+        settings["listeners"] = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}"
+        settings["advertised.listeners"] = f"PLAINTEXT://{HOST}:{port}"
+    else:
+        settings |= secured.settings(port, internal_port, controller_port)
+    settings |= given
+    settings["controller.quorum.voters"] = f"1@{HOST}:{controller_port}"
+    # Relative: Kafka would split the path at a comma and read it as Latin-1.
+    settings["log.dirs"] = logs
+    # A secured broker's has passwords.
+    write_secret(place / "server.properties", write_properties(settings))
 
 
 def _leash(pid: int) -> subprocess.Popen[bytes]:
@@ -432,16 +489,12 @@ def _reap(pid: int) -> None:
         child.wait()
 
 
-def _answers(port: int) -> bool:
-    """Whether a Kafka answers at the port: it accepts connections before it serves them."""
-    # Size, ApiVersions request of version 0, correlation 0, no client id.
-    request = struct.pack(">ihhih", 10, 18, 0, 0, -1)
+def _accepts(port: int) -> bool:
     try:
-        with socket.create_connection((HOST, port), timeout=5) as connection:
-            connection.sendall(request)
-            return len(connection.recv(4)) == 4
+        socket.create_connection((HOST, port), timeout=5).close()
     except OSError:
         return False
+    return True
 
 
 def _log_size(place: Path) -> int:

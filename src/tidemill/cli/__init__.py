@@ -6,6 +6,7 @@ Exit codes: 0 done or stopped by Ctrl-C; 1 the script is wrong; 2 usage; 3 a clu
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -28,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "state": ("tidemill.cli.state:state", "Look into checkpoints, and change their parallelism."),
     "broker": ("tidemill.cli.broker:broker", "Start, stop and look at the embedded Kafka."),
     "topic": ("tidemill.cli.topic:topic", "Create, list, write and read topics."),
+    "auth": ("tidemill.cli.auth:auth", "Keep what tables log in with under names."),
 }
 
 
@@ -53,7 +55,18 @@ def cli() -> None:
     """Run Flink-SQL scripts over Kafka on Spark."""
 
 
+def _only_installed_code() -> None:
+    """`python -c` and `-m` look for modules in the current directory first, and Spark starts its Python workers so:
+    what lies there is not loaded for having a good name."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    here = os.getcwd()
+    if sys.path[:1] in ([""], [here]) and not sys.flags.safe_path and here not in given:
+        del sys.path[0]
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+
+
 def main() -> None:
+    _only_installed_code()
     try:
         code = cli(standalone_mode=False)
     except click.exceptions.Exit as stop:

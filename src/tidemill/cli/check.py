@@ -11,12 +11,23 @@ from typing import Any
 
 import click
 
-from tidemill.cli.options import dialect_option, pairs, pyfiles_option
+from tidemill.cli.options import (
+    allow_loop_option,
+    credentials_option,
+    dialect_option,
+    job_config_option,
+    package_option,
+    pairs,
+    pyfiles_option,
+)
 from tidemill.errors import Diagnostic, Source, TidemillError, in_script_order
 from tidemill.plan.advice import advise
 from tidemill.plan.environment import Environment, Job, Text, check_places, compile_script
+from tidemill.plan.loops import loops
 from tidemill.sql import read_script
 from tidemill.sql.dialects import Dialect
+from tidemill.tables.job_config import read_job_config
+from tidemill.tables.logins import Logins
 from tidemill.tables.modern import read_modern
 
 
@@ -29,8 +40,13 @@ class Reading:
     settings: tuple[str, ...]
     dialect: Dialect | None
     python_files: tuple[str, ...] = ()
+    job_config: Path | None = None
+    packages: tuple[Path, ...] = ()
+    credentials: Path | None = None
     plan_only: bool = False
     """Whether what plans and cannot be run is good enough."""
+    allow_loop: bool = False
+    """Whether a job may read what it writes."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,12 @@ def read_scripts(reading: Reading) -> Checked:
     code = 0
     try:
         environment = Environment(
-            overrides=pairs(reading.settings, "--set"), python_files=reading.python_files
+            overrides=pairs(reading.settings, "--set"),
+            config=() if reading.job_config is None else read_job_config(reading.job_config),
+            logins=Logins.given(
+                reading.credentials, reading.job_config, reading.packages, checking=True
+            ),
+            python_files=reading.python_files,
         )
         try:
             variables = pairs(reading.variables, "--var")
@@ -64,8 +85,14 @@ def read_scripts(reading: Reading) -> Checked:
             environment.warnings += modern.to_tell
             answers = compile_script(modern.script, environment)
             jobs = [answer for answer in answers if isinstance(answer, Job)]
-            found += advise(modern.script, jobs)
-            missing = [d for job in jobs for d in job.not_runnable]
+            fed = [] if reading.allow_loop else loops(jobs)
+            places = {d.span for d in fed}
+            found += [
+                d
+                for d in advise(modern.script, jobs)
+                if d.code != "ADV-005" or d.span not in places
+            ]
+            missing = [*fed, *(d for job in jobs for d in job.not_runnable)]
             if missing and not reading.plan_only:
                 code = 1
             found += [replace(d, severity="warning") for d in missing] if not code else missing
@@ -90,6 +117,9 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
         ),
+        job_config_option,
+        package_option,
+        credentials_option,
         dialect_option,
         pyfiles_option,
     )
@@ -100,6 +130,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @reading_options
+@allow_loop_option
 @click.option("--plan-only", is_flag=True, help="What plans is good, though it cannot be run yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON.")
 def check(as_json: bool, **given: Any) -> None:

@@ -26,6 +26,7 @@ from tidemill.broker.records import Record
 from tidemill.errors import JobError
 from tidemill.session import Session
 from tidemill.spark.runner import RunningJob
+from tidemill.tables import with_bootstrap
 
 _SOURCE, _TARGET = "page_views", "pageviews_per_region"
 _REGIONS = ("Berlin", "Hangzhou", "Lagos", "Lima", "Oslo", "Shenzhen")
@@ -53,7 +54,7 @@ def demo(seconds: int) -> None:
         say("[dim]starting the embedded Kafka …[/dim]")
         running = own = broker.start(note=lambda text: say(f"[dim]{text}[/dim]"))
     try:
-        _run(running.bootstrap, script, seconds)
+        _run(running, script, seconds)
     finally:
         if own is not None:
             own.stop()
@@ -75,20 +76,23 @@ def demo(seconds: int) -> None:
     say(f"\nThe script was:\n[dim]{script_text}[/dim]\n\nWhat to try next:\n{shown}")
 
 
-def _run(bootstrap: str, script: Path, seconds: int) -> None:
+def _run(running: broker.Broker, script: Path, seconds: int) -> None:
     console = Console()
+    admin, client = running.admin, running.client
     for topic in (_SOURCE, _TARGET):
-        topics.ensure(bootstrap, topic, 2)
+        topics.ensure(admin["bootstrap.servers"], topic, 2, client=admin)
     Console(stderr=True).print("[dim]starting Spark …[/dim]")
     stop = threading.Event()
     board: dict[str, tuple[int, int]] = {}
-    with Session(variables={"BOOTSTRAP": bootstrap}) as session:
+    with Session(variables={"BOOTSTRAP": running.bootstrap}) as session:
+        address = client["bootstrap.servers"]
+        session.adapt_tables(lambda connector: with_bootstrap(connector, address, client))
         job = session.run_script(script)[0]
         assert isinstance(job, RunningJob)
         session.wait_ready([job])
         threads = [
-            threading.Thread(target=_generate, args=(bootstrap, stop), daemon=True),
-            threading.Thread(target=_follow, args=(bootstrap, stop, board), daemon=True),
+            threading.Thread(target=_generate, args=(admin, stop), daemon=True),
+            threading.Thread(target=_follow, args=(admin, stop, board), daemon=True),
         ]
         for thread in threads:
             thread.start()
@@ -135,8 +139,8 @@ def _board(board: dict[str, tuple[int, int]], left: float) -> Table:
     return table
 
 
-def _generate(bootstrap: str, stop: threading.Event) -> None:
-    topics.write(bootstrap, _SOURCE, _views(stop))
+def _generate(admin: dict[str, str], stop: threading.Event) -> None:
+    topics.write(admin["bootstrap.servers"], _SOURCE, _views(stop), admin)
 
 
 def _views(stop: threading.Event) -> Iterator[Record]:
@@ -159,9 +163,16 @@ def _views(stop: threading.Event) -> Iterator[Record]:
         stop.wait(0.02)
 
 
-def _follow(bootstrap: str, stop: threading.Event, board: dict[str, tuple[int, int]]) -> None:
+def _follow(
+    admin: dict[str, str], stop: threading.Event, board: dict[str, tuple[int, int]]
+) -> None:
     for record in topics.read(
-        bootstrap, _TARGET, from_beginning=False, follow=True, until=stop.is_set
+        admin["bootstrap.servers"],
+        _TARGET,
+        from_beginning=False,
+        follow=True,
+        until=stop.is_set,
+        client=admin,
     ):
         if record.key is None:
             continue

@@ -1,8 +1,10 @@
-"""What the commands that take scripts share: arguments of the form KEY=VALUE, the dialect, places of Python files."""
+"""What the commands that take scripts share: arguments of the form KEY=VALUE, the dialect, places of Python files, and
+what tables log in with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
@@ -26,7 +28,35 @@ pyfiles_option = click.option(
     "python_files",
     multiple=True,
     metavar="PATH",
-    help="Look for Python functions here: a directory, a .py file or a .zip.",
+    help="Python functions may be loaded from here: a directory, a .py file or a .zip.",
+)
+
+allow_loop_option = click.option(
+    "--allow-loop", is_flag=True, help="A job may read what it writes."
+)
+
+
+job_config_option = click.option(
+    "--job-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings, in lines `key: value`; --set beats them, and they beat the script's SET.",
+)
+
+package_option = click.option(
+    "--package",
+    "packages",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.jar",
+    help="Look in this jar for files that settings name, such as a keytab.",
+)
+
+credentials_option = click.option(
+    "--credentials",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file of named authentications (`tidemill auth`); default: the user's own.",
 )
 
 

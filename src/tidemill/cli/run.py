@@ -13,16 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidemill.cli.options import dialect_option, pairs, pyfiles_option
+from tidemill.cli.options import (
+    allow_loop_option,
+    credentials_option,
+    dialect_option,
+    job_config_option,
+    package_option,
+    pairs,
+    pyfiles_option,
+)
 from tidemill.errors import JobError, TidemillError, display_width, usage_error
 from tidemill.output import JsonLines, TableOutput
 from tidemill.plan.advice import advise
 from tidemill.plan.environment import Environment, Job, Text, compile_script, require_runnable
+from tidemill.plan.loops import require_no_loop
 from tidemill.session import Session
 from tidemill.sql import read_script
 from tidemill.sql.dialects import Dialect
-from tidemill.tables import with_bootstrap
+from tidemill.tables import unprotected, with_bootstrap
+from tidemill.tables.job_config import read_job_config
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.logins import Logins
 from tidemill.tables.modern import read_modern
 from tidemill.tables.options import DURATION, BadValue
 
@@ -58,6 +69,9 @@ class _Duration(click.ParamType[timedelta]):
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Beats the script's SET."
 )
+@job_config_option
+@package_option
+@credentials_option
 @dialect_option
 @pyfiles_option
 @click.option(
@@ -79,6 +93,7 @@ class _Duration(click.ParamType[timedelta]):
     is_flag=True,
     help="Where a job's checkpoint is of another query: move it aside and start anew.",
 )
+@allow_loop_option
 @click.option("--local", is_flag=True, help="Use the embedded broker for every Kafka table.")
 @click.option(
     "--output",
@@ -90,6 +105,9 @@ def run(
     scripts: tuple[Path, ...],
     variables: tuple[str, ...],
     settings: tuple[str, ...],
+    job_config: Path | None,
+    packages: tuple[Path, ...],
+    credentials: Path | None,
     dialect: Dialect | None,
     python_files: tuple[str, ...],
     checkpoint: str | None,
@@ -98,6 +116,7 @@ def run(
     bounded: bool,
     restart_for: timedelta | None,
     reset_state: bool,
+    allow_loop: bool,
     local: bool,
     output: str,
 ) -> None:
@@ -108,11 +127,20 @@ def run(
     overrides = pairs(settings, "--set")
     modern = read_modern([read_script(s) for s in scripts], pairs(variables, "--var"), dialect)
     # The script is checked before anything is started for it.
-    first = Environment(overrides=overrides, python_files=python_files)
+    first = Environment(
+        overrides=overrides,
+        config=() if job_config is None else read_job_config(job_config),
+        logins=Logins.given(credentials, job_config, packages),
+        python_files=python_files,
+    )
+    if local:
+        first.adapt = unprotected
     first.warnings += modern.to_tell
     try:
         answers = compile_script(modern.script, first)
         require_runnable(answers)
+        if not allow_loop and not bounded:
+            require_no_loop(answers)
         first.warnings += advise(modern.script, [a for a in answers if isinstance(a, Job)])
     finally:
         for warning in first.warnings:
@@ -130,11 +158,16 @@ def run(
             settings=overrides,
             conf=conf,
             python_files=python_files,
+            job_config=job_config,
+            packages=packages,
+            credentials=credentials,
+            allow_loop=allow_loop,
             output=TableOutput() if output == "table" else JsonLines(),
         )
-        if broker.address:
-            address = broker.address
-            session.adapt_tables(lambda connector: with_bootstrap(connector, address))
+        if broker.client:
+            client = broker.client
+            address = client["bootstrap.servers"]
+            session.adapt_tables(lambda connector: with_bootstrap(connector, address, client))
             broker.create_topics(answers)
         jobs = [a for a in answers if isinstance(a, Job)]
         if jobs and not any(session.checkpoint_root(j) for j in jobs):
@@ -312,7 +345,9 @@ class _Broker:
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
         self._own: Broker | None = None
-        self.address: str | None = None
+        self._admin: dict[str, str] = {}
+        self.client: dict[str, str] = {}
+        """What its tables are told: the address, and how to get in."""
 
     def __enter__(self) -> _Broker:
         if self._wanted:
@@ -322,7 +357,7 @@ class _Broker:
             if found is None:
                 say("starting the embedded broker …")
                 found = self._own = broker.start()
-            self.address = found.bootstrap
+            self._admin, self.client = found.admin, found.client
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -332,12 +367,11 @@ class _Broker:
     def create_topics(self, answers: list[Job | Text]) -> None:
         from tidemill.broker import topics
 
-        assert self.address is not None
         for topic in _topics(answers):
-            topics.ensure(self.address, topic)
+            topics.ensure(self._admin["bootstrap.servers"], topic, client=self._admin)
 
     def farewell(self, answers: list[Job | Text]) -> None:
-        if self.address is None:
+        if not self.client:
             return
         start = "tidemill broker start --detach; " if self._own is not None else ""
         for topic in _topics(answers):

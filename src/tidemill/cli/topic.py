@@ -5,35 +5,70 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from itertools import islice
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
 from tidemill.broker import find_running
+from tidemill.broker.clients import read_properties, unused
 from tidemill.broker.records import format_line, parse_line
 from tidemill.errors import job_error
 
 if TYPE_CHECKING:
     from tidemill.broker.records import Record
 
-_BOOTSTRAP = click.option(
-    "--bootstrap",
-    metavar="HOST:PORT",
-    help="A broker's address.  [default: the running embedded broker]",
-)
+
+def _reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which broker, and who we are there; the command gets them as `at`."""
+
+    @click.option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="A broker's address.  [default: the running embedded broker]",
+    )
+    @click.option(
+        "--properties",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Client properties for a secured broker, as Kafka's own tools take them by --command-config."
+        "  [default: those of the embedded broker]",
+    )
+    @wraps(command)
+    def reaching(bootstrap: str | None, properties: Path | None, **given: object) -> None:
+        command(at=_at(bootstrap, properties), **given)
+
+    return reaching
 
 
-def _address(bootstrap: str | None) -> str:
-    if bootstrap:
-        return bootstrap
+@dataclass(frozen=True, slots=True)
+class At:
+    """A broker and how to get in."""
+
+    bootstrap: str
+    client: Mapping[str, str]
+
+
+def _at(bootstrap: str | None, properties: Path | None) -> At:
+    client = read_properties(properties) if properties else {}
+    ignored = unused(client)
+    if ignored:
+        click.echo(f"without effect on topic commands: {', '.join(ignored)}", err=True)
+    address = bootstrap or client.get("bootstrap.servers")
+    if address:
+        return At(address, client)
     running = find_running()
     if running is None:
         message = "no embedded broker is running, and no --bootstrap HOST:PORT is given"
         hint = "start one with: tidemill broker start --detach"
         raise job_error("KAFKA-007", message, hint)
-    return running.bootstrap
+    if properties:
+        return At(running.bootstrap, client)
+    return At(running.admin["bootstrap.servers"], running.admin)
 
 
 @click.group()
@@ -45,8 +80,8 @@ def topic() -> None:
 @click.argument("name")
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--config", "configs", multiple=True, metavar="K=V", help="cleanup.policy=compact")
-@_BOOTSTRAP
-def create(name: str, partitions: int, configs: tuple[str, ...], bootstrap: str | None) -> None:
+@_reaching
+def create(name: str, partitions: int, configs: tuple[str, ...], at: At) -> None:
     """Create the topic NAME."""
     from tidemill.broker import topics
 
@@ -56,22 +91,21 @@ def create(name: str, partitions: int, configs: tuple[str, ...], bootstrap: str 
         if not key or not equals:
             raise click.BadParameter(f"'{config}' is not of the form K=V", param_hint="--config")
         settings[key] = value
-    topics.create(_address(bootstrap), name, partitions, settings)
+    topics.create(at.bootstrap, name, partitions, settings, at.client)
     plural = "" if partitions == 1 else "s"
     click.echo(f"topic '{name}' created with {partitions} partition{plural}")
 
 
 @topic.command("list")
 @click.option("--all", "internal", is_flag=True, help="Kafka's internal topics too.")
-@_BOOTSTRAP
-def list_(internal: bool, bootstrap: str | None) -> None:
+@_reaching
+def list_(internal: bool, at: At) -> None:
     """List the topics with their partitions and records."""
     from tidemill.broker import topics
 
-    address = _address(bootstrap)
-    found = topics.list_topics(address, internal)
+    found = topics.list_topics(at.bootstrap, internal, at.client)
     if not found:
-        click.echo(f"no topics at {address}", err=True)
+        click.echo(f"no topics at {at.bootstrap}", err=True)
         return
     width = max(len("topic"), *(len(t.name) for t in found))
     click.echo(f"{'topic':<{width}}  partitions     records")
@@ -83,8 +117,8 @@ def list_(internal: bool, bootstrap: str | None) -> None:
 @click.argument("name")
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option("--plain", is_flag=True, help="Every line is a value, whatever it looks like.")
-@_BOOTSTRAP
-def write(name: str, file: IO[bytes], plain: bool, bootstrap: str | None) -> None:
+@_reaching
+def write(name: str, file: IO[bytes], plain: bool, at: At) -> None:
     """Write the lines of FILE (default: standard input) to the topic NAME, one record each.
 
     A line that is a JSON object with a `value` and no members but `key`, `value`, `headers`,
@@ -110,13 +144,12 @@ def write(name: str, file: IO[bytes], plain: bool, bootstrap: str | None) -> Non
     """
     from tidemill.broker import topics
 
-    address = _address(bootstrap)
-    is_new = not topics.exists(address, name)
+    is_new = not topics.exists(at.bootstrap, name, at.client)
     if file.isatty():
         click.echo("one record a line; end with Ctrl-D", err=True)
     written = _Counted(_records(file, plain))
     try:
-        topics.write(address, name, written)
+        topics.write(at.bootstrap, name, written, at.client)
     except KeyboardInterrupt:
         click.echo(err=True)
     plural = "" if written.count == 1 else "s"
@@ -159,7 +192,7 @@ def _records(file: IO[bytes], plain: bool) -> Iterator[Record]:
 @click.option("--max", "limit", type=click.IntRange(1), metavar="N", help="End after N records.")
 @click.option("--address", is_flag=True, help="Print `topic` and `offset` too.")
 @click.option("--plain", is_flag=True, help="Print the bytes of the values and nothing else.")
-@_BOOTSTRAP
+@_reaching
 def read(
     name: str,
     from_beginning: bool,
@@ -168,7 +201,7 @@ def read(
     limit: int | None,
     address: bool,
     plain: bool,
-    bootstrap: str | None,
+    at: At,
 ) -> None:
     """Print the records of the topic NAME, one JSON object a line, as `topic write` takes them.
 
@@ -182,7 +215,8 @@ def read(
 
     if follow and bounded:
         raise click.UsageError("--follow never ends and --bounded does: give one of them")
-    records = topics.read(_address(bootstrap), name, from_beginning or not follow, follow)
+    oldest = from_beginning or not follow
+    records = topics.read(at.bootstrap, name, oldest, follow, client=at.client)
     # Bytes, because UTF-8 is the form's encoding whatever the terminal's is.
     out = sys.stdout.buffer
     try:

@@ -19,6 +19,7 @@ from tidemill.plan import nodes
 from tidemill.plan.environment import Job
 from tidemill.plan.expressions import Call, walk
 from tidemill.plan.functions import non_deterministic
+from tidemill.plan.loops import shared_topics, topic_tables
 from tidemill.plan.modes import Modes
 from tidemill.sql import ast
 from tidemill.tables.catalog import Table
@@ -308,14 +309,14 @@ def _other_keys(plan: _Plan) -> Iterator[Diagnostic]:
 
 
 def _loops(jobs: list[Job]) -> Iterator[Diagnostic]:
-    sources = [(job, c) for job in jobs for c in _topic_tables(job.sources)]
+    sources = [(job, c) for job in jobs for c in topic_tables(job.sources)]
     for job in jobs:
         for root in job.roots:
             sink = root.table if isinstance(root, nodes.Sink) else None
             if sink is None or not isinstance(sink.connector, TopicTable):
                 continue
             for reader, (source, read) in sources:
-                topics = _shared_topics(read, sink.connector)
+                topics = shared_topics(read, sink.connector)
                 if not topics:
                     continue
                 own = reader is job
@@ -330,27 +331,6 @@ def _loops(jobs: list[Job]) -> Iterator[Diagnostic]:
                 )
 
 
-def _topic_tables(tables: Iterable[Table]) -> list[tuple[Table, TopicTable]]:
-    found = {table.identifier: table for table in tables}
-    return [(x, x.connector) for x in found.values() if isinstance(x.connector, TopicTable)]
-
-
-def _shared_topics(read: TopicTable, written: TopicTable) -> list[str]:
-    if not _servers(read) & _servers(written):
-        return []
-    if read.topic_pattern is None:
-        return [topic for topic in written.topics if topic in read.topics]
-    try:
-        pattern = re.compile(read.topic_pattern)
-    except re.error:  # Java's own syntax
-        return []
-    return [topic for topic in written.topics if pattern.fullmatch(topic)]
-
-
-def _servers(table: TopicTable) -> set[str]:
-    return {server.strip() for server in table.bootstrap_servers.split(",")}
-
-
 def _secrets(script: ast.Script) -> Iterator[Diagnostic]:
     for statement in script.statements:
         for option in _options(statement):
@@ -359,7 +339,7 @@ def _secrets(script: ast.Script) -> Iterator[Diagnostic]:
                     "ADV-006",
                     f"the secret of '{option.key}' stands in the script in clear text",
                     option.span,
-                    "write '${NAME}' and give it with --var NAME=…",
+                    "write '${env:NAME}' or '${file:path}', or '${NAME}' and give it with --var NAME=…",
                 )
 
 

@@ -87,6 +87,7 @@ def like(statement: ast.CreateTable, base: ast.CreateTable) -> ast.CreateTable:
         partitioned_by=_like_partitions(own, base, rules["PARTITIONS"]),
         distribution=_like_part(own.distribution, base.distribution, rules, "DISTRIBUTION"),
         like=None,
+        vendor=own.vendor or base.vendor,
     )
 
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tidemill.errors import (
     Diagnostic,
@@ -35,9 +34,12 @@ from tidemill.plan.runnable import not_runnable
 from tidemill.plan.scope import not_yet
 from tidemill.plan.tables import BrokenTable, bind_table
 from tidemill.plan.user_functions import (
+    PythonPlaces,
     check_partitioner,
+    listed_files,
     make_function,
-    python_path,
+    not_allowed,
+    python_places,
     refuse_jar,
 )
 from tidemill.sql import ast
@@ -45,7 +47,10 @@ from tidemill.tables import check_writers, redacted, with_options
 from tidemill.tables import settings as known_settings
 from tidemill.tables.catalog import Connector, ObjectPath, Schema, Table, View
 from tidemill.tables.kafka import DeliveryGuarantee, TopicTable
+from tidemill.tables.logins import Logins
 from tidemill.tables.namespaces import Namespaces
+from tidemill.tables.options import is_secret
+from tidemill.tables.references import Unresolved, anchored, has_reference, resolved
 
 
 @dataclass(frozen=True)
@@ -154,13 +159,21 @@ class Environment:
 
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings from the command line: they beat the script's SET."""
+    config: Sequence[ast.Option] = ()
+    """Settings of `--job-config`: the overrides beat them, and they beat the script's SET."""
+    logins: Logins | None = None
+    """What tables may log in with; None: what they name is not looked up."""
     adapt: Callable[[Connector], Connector] = lambda connector: connector
     """What the command line asks of every table: `--local`."""
     python_files: Sequence[str] = ()
-    """Files and directories of `--pyfiles`, where Python functions are looked for first."""
+    """Files and directories of `--pyfiles`: from where Python may be loaded, beside the installed packages."""
     settings: dict[str, object] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
-    """The settings as they were written."""
+    """The settings as they were given."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Of those with references, what was written."""
+    places: dict[str, Span | None] = field(default_factory=dict)
+    """Where each setting was given, by its name of today; None: on the command line."""
     names: Namespaces = field(default_factory=Namespaces)
     warnings: list[Diagnostic] = field(default_factory=list)
     meaningless: list[str] = field(default_factory=list)
@@ -168,9 +181,20 @@ class Environment:
     view_plans: dict[int, tuple[View, nodes.Node]] = field(default_factory=dict)
     """What the binder has made of views, by their identity: a view may stand in many others."""
 
+    _fixed: set[str] = field(default_factory=set, init=False)
+    """Settings that a script cannot change, by their names of today."""
+
     def __post_init__(self) -> None:
+        given = {known_settings.name_of(key) for key in self.overrides}
+        for option in self.config:
+            if known_settings.name_of(option.key) not in given:
+                try:
+                    self._set(option.key, option.value, option)
+                except ScriptError as error:
+                    raise UsageError(error.diagnostics) from None
         for key, value in self.overrides.items():
             self._set(key, value, None)
+        self._fixed = given | {known_settings.name_of(option.key) for option in self.config}
 
     @property
     def objects(self) -> Mapping[str, Table | View]:
@@ -246,16 +270,17 @@ class Environment:
             case ast.Show() | ast.Describe():
                 return Text(self._shown(statement))
             case ast.SetOption(option=None):
-                shown = sorted(redacted(self.texts).items())
+                shown = sorted(redacted(self.texts | self.written).items())
                 return Text("\n".join(f"'{k}' = '{v}'" for k, v in shown))
             case ast.SetOption(option=ast.Option() as option):
-                if option.key not in self.overrides:
+                if known_settings.name_of(option.key) not in self._fixed:
                     self._set(option.key, option.value, option)
             case ast.ResetOption():
                 for key in list(self.texts) if statement.key is None else [statement.key]:
-                    if key not in self.overrides:
-                        self.settings.pop(key, None)
+                    if known_settings.name_of(key) not in self._fixed:
+                        self.settings.pop(known_settings.name_of(key), None)
                         self.texts.pop(key, None)
+                        self.written.pop(key, None)
             case ast.Insert():
                 return self._job((bind_insert(statement, self),), statement.target.span)
             case ast.StatementSet():
@@ -287,7 +312,10 @@ class Environment:
             statement, self.texts, path, lambda name: self.function(name, within)
         )
         self.warnings += warnings
-        return replace(table, connector=self.adapt(table.connector))
+        adapted = replace(table, connector=self.adapt(table.connector))
+        if self.logins is not None:
+            self._tell(self.logins.check_table(adapted))
+        return adapted
 
     def _like_base(self, node: ast.TableLike) -> ast.CreateTable:
         found = self.names.find(node.table)
@@ -349,13 +377,17 @@ class Environment:
         )
 
     def _create_function(self, statement: ast.CreateFunction) -> None:
-        directories = self._python_path(statement.span)
-        self.names.create_function(statement, make_function(statement, directories))
+        places = self._python_places(statement.span)
+        self.names.create_function(statement, make_function(statement, places))
 
-    def _python_path(self, span: Span) -> tuple[Path, ...]:
-        """Where a statement's Python is looked for."""
+    @property
+    def allowed_files(self) -> list[str]:
+        """Those that the user names: by `--pyfiles`, or by `--set python.files=…`."""
+        return [*self.python_files, *listed_files(self.overrides.get("python.files", ""))]
+
+    def _python_places(self, span: Span) -> PythonPlaces:
         setting = self.texts.get("python.files", "")
-        return python_path(span.source.name, self.python_files, setting)
+        return python_places(self.allowed_files, setting, span.source.name)
 
     def _drop(self, statement: ast.DropObject) -> None:
         drops = {
@@ -496,17 +528,53 @@ class Environment:
         return answers.view_schema(names, node.columns)
 
     def _set(self, key: str, value: str, option: ast.Option | None) -> None:
-        spans = (option.span, option.value_span) if option else (None, None)
-        resolved = known_settings.resolve(key, value, *spans)
-        found = resolved.diagnostic
+        # A line of --job-config is shown as it stands there, so that one with a secret is not shown.
+        is_shown = option is not None and (option not in self.config or not is_secret(key))
+        spans = (option.span, option.value_span) if option and is_shown else (None, None)
+        if has_reference(value):
+            self.written[key] = value
+            value = _referred(key, value, option)
+        else:
+            self.written.pop(key, None)
+        known = known_settings.resolve(key, value, *spans)
+        found = known.diagnostic
         if found is not None and found.severity == "error":
             raise ScriptError([found]) if option else UsageError([found])
         if found is not None:
             self.warnings.append(found)
-        if resolved.status is known_settings.Status.MEANINGLESS and key not in self.meaningless:
+        if key == "python.files" and option is not None:
+            self._tell_not_allowed(option)
+        if (
+            known.status is known_settings.Status.MEANINGLESS
+            and found is None
+            and key not in self.meaningless
+        ):
             self.meaningless.append(key)
-        self.settings[resolved.key] = resolved.value
+        self.settings[known.key] = known.value
+        self.places[known.key] = spans[1]
         self.texts[key] = value
+
+    def _tell_not_allowed(self, option: ast.Option) -> None:
+        named = not_allowed(listed_files(option.value), self.allowed_files)
+        if named:
+            self.warn(
+                Diagnostic(
+                    "PLAN-094",
+                    f"Python is not loaded from '{named[0]}' because a script says so",
+                    option.value_span,
+                    "allow it on the command line: " + " ".join(f"--pyfiles {n}" for n in named),
+                    "warning",
+                )
+            )
+
+    def _tell(self, found: Sequence[Diagnostic]) -> None:
+        """Keep what is only worth a word; refuse the statement for the rest."""
+        errors = [d for d in found if d.severity == "error"]
+        for diagnostic in found:
+            if diagnostic not in errors:
+                self.warn(diagnostic)
+        if errors:
+            raise ScriptError(errors)
 
     def _job(self, roots: tuple[nodes.Root, ...], span: Span) -> Job:
         settled: list[nodes.Root] = []
@@ -522,10 +590,12 @@ class Environment:
                 parallelism = self.settings.get("parallelism.default", 1)
                 assert isinstance(parallelism, int)
                 check_writers(end.table, emitted.of(end.input), parallelism, end.span)
-                check_partitioner(end.table, self._python_path(span), end.span)
+                check_partitioner(end.table, self._python_places(span), end.span)
         missing = not_runnable(settled, span)
         job = Job(tuple(settled), tuple(modes), dict(self.settings), span, missing)
         _ = job.late_rows  # a slip in its settings is told here
+        if self.logins is not None:
+            self._tell(self.logins.check_job(job.tables, self.settings, self.places))
         return job
 
     def _explain(self, statement: ast.Explain) -> Text:
@@ -581,6 +651,17 @@ class _Within:
 
     def warn(self, warning: Diagnostic) -> None:
         self.environment.warn(warning)
+
+
+def _referred(key: str, value: str, option: ast.Option | None) -> str:
+    """What a setting with references comes to."""
+    try:
+        return resolved(anchored(value, option.span) if option else value)
+    except Unresolved as problem:
+        message = f"setting '{key}': {problem.reason}"
+        place = option.value_span if option else None
+        found = [Diagnostic("OPT-017", message, place, problem.hint)]
+        raise (ScriptError(found) if option else UsageError(found)) from None
 
 
 def _is_inside(span: Span | None, other: Span) -> bool:

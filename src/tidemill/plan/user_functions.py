@@ -7,6 +7,8 @@ the function or the call. Java's functions are refused with the Python form writ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from tidemill import types as t
@@ -33,7 +35,25 @@ def no_function(name: ast.QualifiedName) -> PythonFunction | None:
     return None
 
 
-def make_function(statement: ast.CreateFunction, directories: Sequence[Path]) -> PythonFunction:
+@dataclass(frozen=True)
+class PythonPlaces:
+    """Where a script's Python comes from, and where it does not."""
+
+    allowed: tuple[Path, ...]
+    """Where modules are looked for, beside the installed packages."""
+    others: tuple[Path, ...] = ()
+    """Where they might be meant to be: only to say how they are allowed."""
+
+    def hint(self, problem: FunctionProblem) -> str | None:
+        """What to do about a function that cannot be had."""
+        top = (problem.missing_module or "").partition(".")[0]
+        for place in self.others if top else ():
+            if PathFinder.find_spec(top, [str(place)]) is not None:
+                return f"it is in {place}, and a script's Python is not loaded unless you allow it: --pyfiles {place}"
+        return problem.hint
+
+
+def make_function(statement: ast.CreateFunction, places: PythonPlaces) -> PythonFunction:
     name = statement.name.parts[-1].name
     if statement.language != "PYTHON":
         language = (statement.language or "Java").capitalize()
@@ -49,38 +69,40 @@ def make_function(statement: ast.CreateFunction, directories: Sequence[Path]) ->
             "PLAN-087",
             f"USING {kind} does not go with LANGUAGE PYTHON",
             statement.span,
-            "leave it out; --pyfiles or SET 'python.files' name Python files",
+            "leave it out; --pyfiles names Python files",
         )
     try:
-        return load_function(name, statement.implementation, directories)
+        return load_function(name, statement.implementation, places.allowed)
     except FunctionProblem as problem:
+        hint = places.hint(problem)
         raise script_error(
-            "PLAN-088", problem.message, statement.implementation_span, problem.hint
+            "PLAN-088", problem.message, statement.implementation_span, hint
         ) from None
 
 
-def check_partitioner(table: Table, directories: Sequence[Path], span: Span | None) -> None:
+def check_partitioner(table: Table, places: PythonPlaces, span: Span | None) -> None:
     """Whether the class that places a table's records can be found and used."""
     connector = table.connector
     if not isinstance(connector, KafkaTable) or not is_partitioner_class(connector.partitioner):
         return
     try:
-        load_partition_method(connector.partitioner, directories)
+        load_partition_method(connector.partitioner, places.allowed)
     except FunctionProblem as problem:
         raise script_error(
             "PLAN-088",
             f"partitioner of table '{table.name}': {problem.message}",
             span,
-            problem.hint,
+            places.hint(problem),
         ) from None
 
 
 def python_form(name: str) -> str:
-    """The way out for a function of Java's: the statement, and the file beside the script (the body of a hint)."""
+    """The way out for a function of Java's: the statement, and the file that --pyfiles names (the body of a hint)."""
     word = name if name.isidentifier() else "f"
     return (
-        f"in Python: CREATE FUNCTION {name} AS 'functions.{word}' LANGUAGE PYTHON, and in functions.py beside the"
-        f" script:\n       from tidemill import udf\n       @udf(result_type='STRING')\n       def {word}(x): return …"
+        f"in Python: CREATE FUNCTION {name} AS 'functions.{word}' LANGUAGE PYTHON, and in functions.py, which"
+        " --pyfiles names:\n       from tidemill import udf\n       @udf(result_type='STRING')\n"
+        f"       def {word}(x): return …"
     )
 
 
@@ -94,15 +116,32 @@ def refuse_jar(statement: ast.AddJar) -> ScriptError:
     )
 
 
-def python_path(script: str, files: Sequence[str], setting: str) -> tuple[Path, ...]:
-    """Where modules are looked for: the given files and directories, those of the setting `python.files`, the
-    script's directory, the current one."""
-    named = [f.strip() for f in setting.split(",") if f.strip()]
-    found = [_entry(Path(f)) for f in (*files, *named)]
-    if Path(script).is_file():
-        found.append(Path(script).resolve().parent)
-    found.append(Path.cwd().resolve())
-    return tuple(dict.fromkeys(found))
+def python_places(files: Sequence[str], setting: str, script: str) -> PythonPlaces:
+    """`files`: those that the user allows; `setting`: those that the script names."""
+    beside = [Path(script).resolve().parent] if Path(script).is_file() else []
+    others = [*(_entry(Path(f)) for f in listed_files(setting)), *beside, Path.cwd().resolve()]
+    return PythonPlaces(python_path(files), tuple(dict.fromkeys(others)))
+
+
+def python_path(files: Sequence[str]) -> tuple[Path, ...]:
+    """Where modules are looked for beside the installed packages: where the user says, and not where a script says, nor
+    beside it, so that to run a script is not to run code that came with it."""
+    return tuple(dict.fromkeys(_entry(Path(f)) for f in files))
+
+
+def listed_files(setting: str) -> list[str]:
+    """The files and directories that `python.files` names."""
+    return [f.strip() for f in setting.split(",") if f.strip()]
+
+
+def not_allowed(named: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Of the files and directories that a script names, those where nothing is looked for."""
+    allowed = python_path(files)
+    return [
+        name
+        for name in named
+        if not any(_entry(Path(name)).is_relative_to(place) for place in allowed)
+    ]
 
 
 def _entry(path: Path) -> Path:

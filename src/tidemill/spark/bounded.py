@@ -30,6 +30,7 @@ from tidemill.tables.catalog import Metadata
 from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.jdbc import JdbcTable
 from tidemill.tables.options import MASK
+from tidemill.tables.references import resolved_options
 from tidemill.types import Field
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def read_bounded(spark: SparkSession, scan: nodes.Scan, count: Count) -> DataFra
     """The table as it is when somebody looks."""
     connector = scan.table.connector
     if isinstance(connector, JdbcTable):
-        return _read_jdbc(spark, scan, connector)
+        return _read_jdbc(spark, scan, connector.resolved)
     assert isinstance(connector, FilesystemTable)
     return _read_files(spark, scan, connector, count)
 
@@ -122,7 +123,7 @@ def _read_files(
     decode = DecodeLines(
         table.name,
         connector.format.name,
-        connector.format.options,
+        resolved_options(connector.format.options),
         connector.fields,
         wanted,
         kept,

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -28,10 +28,14 @@ from tidemill.errors import job_error, usage_error
 from tidemill.spark import check_version
 from tidemill.spark.java import java_class
 from tidemill.spark.restarts import silence
+from tidemill.tables.options import is_secret
+from tidemill.tables.references import Unresolved, has_reference, resolved
 
 _PACKAGE = Path(__file__).parent.parent
 _MASTERS = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+")
 _CONNECT_SECONDS = 10.0
+
+_REDACTION = "spark.redaction.regex"
 
 # What the context is started with; the user's --conf beats each.
 STATIC_SETTINGS = {
@@ -44,6 +48,10 @@ STATIC_SETTINGS = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.python.worker.reuse": "true",
+    # Whose values Spark hides on its pages and in its logs, by their keys; Spark's own words and ours.
+    _REDACTION: (
+        "(?i)secret|passw(or)?d|passphrase|token|(access|account|api|private)[-._]?key|jaas|credential|user[-._]?info"
+    ),
 }
 
 # What our own session is given. Reasons: docs/architecture.md, "Settings".
@@ -101,7 +109,7 @@ def is_running() -> bool:
 
 def create_spark(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Start Spark; inside spark-submit, use the JVM, the master and the jars that it was given."""
-    conf = dict(conf or {})
+    conf, hidden = _secret_settings(conf or {})
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     master = master or conf.get("spark.master")
     if not submitted:
@@ -116,6 +124,10 @@ def create_spark(master: str | None = None, conf: Mapping[str, str] | None = Non
     launch = _QuietLaunch()
     try:
         with launch:
+            if hidden and not submitted:
+                # What the JVM is started with stands on its command line, for all to see; the rest it is told then.
+                public = [(k, v) for k, v in settings.items() if k not in hidden]
+                SparkContext._ensure_initialized(conf=SparkConf().setAll(public))
             spark = builder.getOrCreate()
     except (Py4JError, PySparkException) as error:
         # A JVM that did not even come up has said why on stderr.
@@ -127,18 +139,38 @@ def create_spark(master: str | None = None, conf: Mapping[str, str] | None = Non
     return attach(spark, conf)
 
 
+def _secret_settings(given: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
+    """Spark's settings with their references resolved, and the keys of those that nobody is to see."""
+    hidden = {key for key, value in given.items() if is_secret(key) or has_reference(value)}
+    try:
+        conf = {key: resolved(value) for key, value in given.items()}
+    except Unresolved as problem:
+        raise usage_error(
+            "SETUP-019", f"a setting of Spark's: {problem.reason}", problem.hint
+        ) from None
+    if hidden:
+        # On its pages Spark hides settings by their keys.
+        words = conf.get(_REDACTION, STATIC_SETTINGS[_REDACTION])
+        # Hadoop's are shown under their own keys as well.
+        keys = (re.escape(key.removeprefix("spark.hadoop.")) for key in sorted(hidden))
+        conf[_REDACTION] = "|".join([words, *keys])
+    return conf, hidden
+
+
 def launch_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """What a JVM of our own is started with: our settings, the user's over them, and jars and options of both."""
     conf = dict(given)
     settings = dict(STATIC_SETTINGS)
     if _is_on_loopback(master):
         settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
+        # Its web pages, once they are switched on, ask this variable and no setting; they would listen everywhere.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     jars = [conf.pop("spark.jars", ""), *(j.as_uri() for j in kernel_jars())]
     settings["spark.jars"] = ",".join(filter(None, jars))
     log_config = Path(__file__).with_name("log4j2.properties").as_uri()
     # Quoted: the path may hold spaces.
     options = f'-Dlog4j2.configurationFile={log_config} "-Dtidemill.log={log_file()}" {_ARROW}'
-    if _is_local(master) and not _is_collector_chosen(conf):
+    if is_local(master) and not _is_collector_chosen(conf):
         options += " -XX:+UseParallelGC"
     for key, ours in (
         ("spark.driver.extraJavaOptions", options),
@@ -187,7 +219,7 @@ def _check_master(master: str) -> None:
         )
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
     """Whether tasks run in the driver's own process."""
     return re.fullmatch(r"local(\[.+\])?", master) is not None
 
@@ -215,17 +247,19 @@ def attach(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkS
     check_version(spark.version)
     _check_kernel(spark)
     context = spark.sparkContext
-    is_local = _is_local(context.master)
-    python = _worker_python(is_local, context.getConf().get("spark.pyspark.python"))
+    on_this_machine = is_local(context.master)
+    python = _worker_python(on_this_machine, context.getConf().get("spark.pyspark.python"))
     if python is not None:
         context.pythonExec = python
-    if not is_local:
+    if not on_this_machine:
         context.addPyFile(str(_package_zip()))
     given = {k: v for k, v in (conf or {}).items() if k.startswith("spark.sql.")}
     own = spark.newSession()
     try:
         for key, value in (SESSION_SETTINGS | given).items():
-            own.conf.set(key, value)
+            # A setting of the whole context has been told at its start, if the context is ours.
+            if own.conf.isModifiable(key) or context.getConf().get(key) != value:
+                own.conf.set(key, value)
     except PySparkException as error:
         raise usage_error("SETUP-019", f"Spark refuses a setting: {_first_line(error)}") from error
     java_class(spark, "io.tidemill.functions.Functions").register(own._jsparkSession)

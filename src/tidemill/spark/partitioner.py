@@ -21,6 +21,7 @@ from pyspark import cloudpickle
 from tidemill import functions
 from tidemill.errors import job_error
 from tidemill.functions import FunctionProblem
+from tidemill.spark.access import Access
 from tidemill.spark.faults import RecordFault
 from tidemill.tables.catalog import Table
 from tidemill.tables.kafka import KafkaTable, is_partitioner_class
@@ -46,7 +47,7 @@ class Partitioner:
 
 
 def load_partitioner(
-    table: Table, directories: Sequence[Path], partitions: Mapping[str, int]
+    table: Table, directories: Sequence[Path], partitions: Mapping[str, int], access: Access
 ) -> Partitioner | None:
     """The table's own partitioner, ready to be sent to the workers; None if it has one of ours."""
     connector = table.connector
@@ -60,7 +61,7 @@ def load_partitioner(
     for module in modules:
         cloudpickle.register_pickle_by_value(sys.modules[module])
     topic = connector.topics[0] if connector.has_one_topic else None
-    return Partitioner(name, choose, topic, partitions, connector.bootstrap_servers)
+    return Partitioner(name, choose, topic, partitions, access.servers(connector))
 
 
 @dataclass(frozen=True)

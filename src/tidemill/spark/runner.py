@@ -30,13 +30,20 @@ from tidemill.plan.user_functions import python_path
 from tidemill.spark.access import Access
 from tidemill.spark.checkpoints import Checkpoint, settle
 from tidemill.spark.counting import Numbers
+from tidemill.spark.engine import is_local
 from tidemill.spark.faults import diagnose, is_passing
 from tidemill.spark.java import java_class
 from tidemill.spark.letters import late_rows
 from tidemill.spark.lower import Lowering
 from tidemill.spark.operators import Tally
 from tidemill.spark.partitioner import Partitioner, load_partitioner
-from tidemill.spark.preflight import CONNECT_TIMEOUT_MS, Targets, check_tables, kafka_sources
+from tidemill.spark.preflight import (
+    CONNECT_TIMEOUT_MS,
+    Targets,
+    check_tables,
+    check_writers,
+    kafka_sources,
+)
 from tidemill.spark.printing import Printer, printers, register_printer, taker_of
 from tidemill.spark.progress import as_reports
 from tidemill.spark.reads import reads_of
@@ -58,6 +65,7 @@ from tidemill.tables.builtin import BlackholeTable, DatagenTable, PrintTable
 from tidemill.tables.catalog import Table
 from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.kafka import TopicTable
+from tidemill.tables.logins import Logins
 
 DEFAULT_MAX_ROWS = 1_000_000
 TEXT_MAX_ROWS = 50_000
@@ -79,6 +87,7 @@ class RunningJob:
     begin: Callable[[], StreamingQuery]
     """Starts the query anew, from its checkpoint."""
     recovery: Recovery
+    access: Access
     _said: list[str] = field(default_factory=list)
     _is_stopped: bool = False
     _failed_run: str | None = None
@@ -96,6 +105,7 @@ class RunningJob:
         lives = bool(self.query.isActive) or (self.recovery.is_waiting and not self._is_stopped)
         if not lives:
             printers(self.spark).remove(self.id)
+            self.access.forget(self.spark)
         return lives
 
     def _recover(self) -> None:
@@ -105,7 +115,7 @@ class RunningJob:
         # Each run of the query fails once; after that it is only a matter of time.
         if self._failed_run != self.query.runId:
             self._failed_run = self.query.runId
-            text = str(error)
+            text = self._text_of(error)
             # Spark reports what a trigger has done when it is over; one that finds nothing to do reports, too.
             if not is_passing(text) or not self.recovery.fail(bool(self.query.recentProgress)):
                 return
@@ -114,13 +124,16 @@ class RunningJob:
             try:
                 self.query = self.begin()
             except Exception as failed:
-                text = str(failed)
+                text = self._text_of(failed)
                 if not is_passing(text):
                     raise diagnose(text, self.name, self.job.span) or failed from None
                 if self.recovery.fail(has_worked=False):
                     self._tell_failure(text)
                 return
             self.recovery.tell("started", f"{self.name}: started again")
+
+    def _text_of(self, error: Exception) -> str:
+        return self.access.scrubbed(str(error), self.job.tables)
 
     def _tell_failure(self, text: str) -> None:
         known = diagnose(text, self.name)
@@ -158,7 +171,7 @@ class RunningJob:
         if error is None or (self._is_stopped and self.recovery.is_waiting):
             # One that waited for its broker ended because it was stopped.
             return None
-        text = str(error)
+        text = self._text_of(error)
         known = diagnose(text, self.name, self.job.span)
         if known is not None:
             return known
@@ -180,6 +193,7 @@ class RunningJob:
                 break
             time.sleep(0.02)
         self.query.stop()
+        self.access.forget(self.spark)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Return when the job has ended, or after `timeout` seconds: then False."""
@@ -222,11 +236,13 @@ class Runner:
     bounded: bool = False
     """Read every Kafka table up to what is latest at the start (`--bounded`)."""
     python_files: Sequence[str] = ()
-    """Where a partitioner is looked for first."""
+    """Where a partitioner is looked for (`--pyfiles`), beside the installed packages."""
     restart_for: timedelta | None = None
     """How long to wait for a broker that is away (`--restart-for`); None: as the settings say."""
     reset_state: bool = False
     """Start a job anew whose checkpoint does not fit it (`--reset-state`)."""
+    logins: Logins = field(default_factory=Logins)
+    """What the tables of jobs may log in with."""
 
     def start(self, job: Job, name: str, taken: Container[str] = ()) -> RunningJob:
         """`taken`: names of other jobs, from which this one's must differ."""
@@ -235,7 +251,8 @@ class Runner:
         numbers = itertools.count(2)
         while label in taken:
             label = f"{name}/{job.target} {next(numbers)}"
-        access = Access(job.settings)
+        ships = not is_local(self.spark.sparkContext.master)
+        access = Access(job.settings, self.logins, ships)
         targets = check_tables(self.spark, job, access)
         register(self.spark, job.functions)
         dropped = Numbers(self.spark)
@@ -255,6 +272,7 @@ class Runner:
             targets.notices,
         )
         job_id = settled.job_id
+        check_writers(self.spark, job, job_id, access)
         ends = ends_by_itself(job, self.bounded)
         by_task = [follows_tasks(*pair) for pair in zip(job.roots, job.modes, strict=True)]
 
@@ -310,15 +328,15 @@ class Runner:
             )
             return query
 
-        first = prepare()
-        settled.seal(kept_by(job, tally), targets.notices)
-
+        try:
+            first = prepare()
+            settled.seal(kept_by(job, tally), targets.notices)
+            query = begin(first)
+        except Exception:
+            access.forget(self.spark)
+            raise
         servers = sorted(
-            {
-                t.connector.bootstrap_servers
-                for t in job.tables
-                if isinstance(t.connector, TopicTable)
-            }
+            {access.servers(t.connector) for t in job.tables if isinstance(t.connector, TopicTable)}
         )
         recovery = Recovery(
             Restarts.of(job.settings, self.restart_for), servers, targets.notices.append
@@ -327,7 +345,7 @@ class Runner:
             job,
             job_id,
             label,
-            begin(first),
+            query,
             checkpoint,
             len(kafka_sources(job)),
             dropped,
@@ -335,6 +353,7 @@ class Runner:
             self.spark,
             lambda: begin(prepare()),
             recovery,
+            access,
             targets.notices,
         )
 
@@ -396,19 +415,17 @@ class Runner:
                 parts.append(file_records(frame, root, i, counters[i]))
             else:
                 assert isinstance(root, nodes.Sink)
-                partitioner = self._partitioner(job, root.table, targets)
+                partitioner = self._partitioner(root.table, targets, access)
                 parts.append(kafka_records(frame, root, i, counters[i], partitioner))
         whole = reduce(DataFrame.unionAll, parts)
         if takers:
             register_printer(self.spark, job_id, Printer(takers))
-        return whole.writeStream.format("tidemill-kafka").option(
-            "spec", sink_spec(job.roots, job_id, ends, access)
-        )
+        hidden = access.hidden(self.spark, sink_spec(job.roots, job_id, ends, access))
+        return whole.writeStream.format("tidemill-kafka").option("spec", hidden)
 
-    def _partitioner(self, job: Job, table: Table, targets: Targets) -> Partitioner | None:
-        setting = str(job.settings.get("python.files") or "")
-        directories = python_path(job.span.source.name, self.python_files, setting)
-        return load_partitioner(table, directories, targets.partitions[table.name])
+    def _partitioner(self, table: Table, targets: Targets, access: Access) -> Partitioner | None:
+        directories = python_path(self.python_files)
+        return load_partitioner(table, directories, targets.partitions[table.name], access)
 
 
 def _text_sink(job: Job) -> bool:

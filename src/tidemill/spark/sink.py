@@ -8,7 +8,6 @@ has made sure of.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,8 @@ from tidemill.tables.builtin import BlackholeTable, PrintTable
 from tidemill.tables.catalog import Metadata, Table
 from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.kafka import KafkaTable, TopicTable
-from tidemill.tables.upsert_kafka import UpsertKafkaTable
+from tidemill.tables.references import resolved_options
+from tidemill.tables.upsert_kafka import NullKeys, UpsertKafkaTable
 from tidemill.types import Field
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def kafka_records(
     place = {c.name: column_name(i) for i, c in enumerate(schema.writable)}
     value = Encoding(
         connector.value_format.name,
-        connector.value_format.options,
+        resolved_options(connector.value_format.options),
         connector.value_fields(schema),
         tuple(place[c] for c, _ in connector.value_columns),
     )
@@ -151,7 +151,7 @@ def kafka_records(
     if connector.key_format is not None:
         key = Encoding(
             connector.key_format.name,
-            connector.key_format.options,
+            resolved_options(connector.key_format.options),
             connector.key_fields(schema),
             tuple(place[c] for c, _ in connector.key_columns),
         )
@@ -194,12 +194,15 @@ def kafka_records(
 
 
 def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:
+    connector = sink.table.connector
+    keyless = isinstance(connector, UpsertKafkaTable) and connector.null_keys is NullKeys.WRITE
+    free = sink.table.schema.primary_key if keyless else ()
     columns = tuple(
-        (column_name(i), Field(c.name, c.type))
+        (column_name(i), Field(c.name, c.type.as_nullable if c.name in free else c.type))
         for i, c in enumerate(sink.table.schema.writable)
         if not isinstance(c, Metadata)
     )
-    by_key = isinstance(sink.table.connector, UpsertKafkaTable)
+    by_key = isinstance(connector, UpsertKafkaTable)
     key = frozenset(sink.table.schema.primary_key) if by_key else None
     return Constraints(sink.table.name, columns, sink.enforcement, dropped, key)
 
@@ -226,7 +229,7 @@ def file_records(
         frame = frame.repartition(*([tasks] if tasks else []), *(by or frame.columns))
     value = Encoding(
         connector.format.name,
-        connector.format.options,
+        resolved_options(connector.format.options),
         connector.fields,
         tuple(place[f.name] for f in connector.fields),
     )
@@ -322,13 +325,13 @@ def _to_writers(frame: DataFrame, table: Table, place: Mapping[str, str]) -> Dat
     return frame.repartition(writers, *columns)
 
 
-def sink_spec(roots: Sequence[nodes.Root], job: str, ends: bool, access: Access) -> str:
+def sink_spec(roots: Sequence[nodes.Root], job: str, ends: bool, access: Access) -> dict[str, Any]:
     """Where the kernel writes, for each root; `job` tells the job from all others, run after run.
 
     `ends`: the job ends by itself.
     """
     targets = [_target(root, job, ends, access) for root in roots]
-    return json.dumps({"job": job, "sinks": targets})
+    return {"job": job, "sinks": targets}
 
 
 def _target(root: nodes.Root, job: str, ends: bool, access: Access) -> dict[str, Any]:

@@ -9,7 +9,6 @@ its address. Nothing is dropped without being counted.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
 from tidemill.tables.formats import IGNORE_PARSE_ERRORS, VALUE_PREFIX
 from tidemill.tables.kafka import BAD_RECORDS, HEADER_LIST, ROW_KIND, BadRecords, TopicTable
+from tidemill.tables.references import resolved_options
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
 from tidemill.types import BYTES, Field, RowType
 
@@ -535,7 +535,7 @@ class Decoding:
     dead_letters: str | None
     """Where bad records go, as the kernel wants it."""
 
-    def read(self, spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:
+    def read(self, spark: SparkSession, spec: Mapping[str, Any], access: Access) -> DataFrame:
         """The table's rows, by the kernel where it can."""
         decoders = java_class(spark, "io.tidemill.kafka.PythonDecoder")
         straight = straight_way(
@@ -544,8 +544,8 @@ class Decoding:
             lambda: decoders.keep(arrow_function(self.decode, self.output)._judf.func()),
         )
         if straight is None:
-            return self.rows(_load(spark, {**spec, "blocks": True}))
-        return self._finished(_load(spark, {**spec, "decoding": straight}))
+            return self.rows(_load(spark, {**spec, "blocks": True}, access))
+        return self._finished(_load(spark, {**spec, "decoding": straight}, access))
 
     def rows(self, blocks: DataFrame) -> DataFrame:
         """The rows of blocks of records."""
@@ -590,11 +590,12 @@ def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> Dat
         "clock": scanning.clock,
         "endsWithRun": scanning.ends_with_run,
     }
-    return decoding.read(spark, {**spec, **more})
+    return decoding.read(spark, {**spec, **more}, scanning.access)
 
 
-def _load(spark: SparkSession, spec: Mapping[str, Any]) -> DataFrame:
-    return spark.readStream.format("tidemill-kafka").option("spec", json.dumps(spec)).load()
+def _load(spark: SparkSession, spec: Mapping[str, Any], access: Access) -> DataFrame:
+    hidden = access.hidden(spark, spec)
+    return spark.readStream.format("tidemill-kafka").option("spec", hidden).load()
 
 
 def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
@@ -613,7 +614,7 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     told = [c.key for c in wanted if isinstance(c, Metadata) and _is_told(c)]
     value = Side(
         connector.value_format.name,
-        connector.value_format.options,
+        resolved_options(connector.value_format.options),
         connector.value_fields(schema),
         tuple(in_value[c] for c in physical if c in in_value),
         connector.value_format.prefix,
@@ -624,7 +625,7 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     if connector.key_format is not None:
         key = Side(
             connector.key_format.name,
-            connector.key_format.options,
+            resolved_options(connector.key_format.options),
             connector.key_fields(schema),
             tuple(in_key[c] for c in physical if c in in_key),
             connector.key_format.prefix,

@@ -644,6 +644,8 @@ class CreateTable(Statement):
     like: TableLike | None = None
     query: Query | None = None
     """CREATE TABLE … AS SELECT"""
+    vendor: str | None = field(default=None, compare=False, repr=False)
+    """Whose table it was before it was written as today's: rules that only this vendor has go on to hold."""
 
 
 @dataclass(frozen=True)

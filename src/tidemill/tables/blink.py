@@ -4,29 +4,34 @@ In: a CREATE TABLE with `type = 'kafka010'`. Out: the same table for Flink's con
 
 A Blink table over Kafka holds bytes: `messageKey` and `message` of type VARBINARY, and for a source the topic, the
 partition and the offset of the record behind them. Its PRIMARY KEY is the record's key, and rows are written by it:
-today that is an `upsert-kafka` table. Without a PRIMARY KEY it is a `kafka` table. Names of options count whatever
-their case, and every name that is not Blink's own is one of the Kafka client's.
+today that is an `upsert-kafka` table. Without a PRIMARY KEY it is a `kafka` table, which is only read. Which Kafka
+`type` names says nothing of the protocol: one client speaks to every broker that it reaches. Names of options count
+whatever their case, and every name that is not Blink's own is one of the Kafka client's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from tidemill.errors import Diagnostic, Span
+from tidemill.errors import Diagnostic, ScriptError, Span
 from tidemill.sql import ast
+from tidemill.sql.dialects import BLINK
 from tidemill.tables.renewal import Renewal, Rule
 from tidemill.types import BYTES
 
 KAFKA_TYPES = ("kafka", "kafka08", "kafka09", "kafka010", "kafka011")
 """What `type` may be, in lower case."""
 
-_KAFKA_08 = "Kafka 0.8's consumer had it, today's client does not"
-_ZOOKEEPER = "the client talks to brokers only"
-_COMMITS = "offsets are committed by the engine"
+_BROKERS = "bootstrap.servers took its place in 0.9, clients talk to brokers only"
+_COMMITS = "the brokers keep offsets since 0.9, and the engine commits them after every batch"
+_SHARING = "the brokers share partitions out since 0.9; here every partition has a task of its own"
+_REQUESTS = "request.timeout.ms took its place in 0.9"
+_RETRIES = "retry.backoff.ms took its place in 0.9"
+_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
 def _milliseconds(value: str) -> str | None:
@@ -58,31 +63,65 @@ OPTIONS: tuple[Rule, ...] = (
         "auto.offset.reset",
         "properties.auto.offset.reset",
         values={"smallest": "earliest", "largest": "latest"},
+        when=frozenset({"smallest", "largest"}),
+        old_client=True,
     ),
-    Rule("fetch.message.max.bytes", "properties.max.partition.fetch.bytes"),
-    Rule("fetch.wait.max.ms", "properties.fetch.max.wait.ms"),
-    Rule("socket.receive.buffer.bytes", "properties.receive.buffer.bytes"),
-    Rule("zookeeper.connect", doc=f"{_ZOOKEEPER}; give bootstrap.servers", warns=True),
-    Rule("zookeeper.session.timeout.ms", doc=_ZOOKEEPER),
-    Rule("zookeeper.connection.timeout.ms", doc=_ZOOKEEPER),
-    Rule("zookeeper.sync.time.ms", doc=_ZOOKEEPER),
-    Rule("auto.commit.enable", doc=_COMMITS),
-    Rule("enable.auto.commit", doc=_COMMITS),
-    Rule("auto.commit.interval.ms", doc=_COMMITS),
-    Rule("offsets.storage", doc=_COMMITS),
-    Rule("offsets.channel.backoff.ms", doc=_COMMITS),
-    Rule("offsets.channel.socket.timeout.ms", doc=_COMMITS),
-    Rule("offsets.commit.max.retries", doc=_COMMITS),
-    Rule("dual.commit.enabled", doc=_COMMITS),
-    Rule("consumer.id", doc=_KAFKA_08),
-    Rule("socket.timeout.ms", doc=_KAFKA_08),
-    Rule("num.consumer.fetchers", doc=_KAFKA_08),
-    Rule("queued.max.message.chunks", doc=_KAFKA_08),
-    Rule("rebalance.max.retries", doc=_KAFKA_08),
-    Rule("rebalance.backoff.ms", doc=_KAFKA_08),
-    Rule("refresh.leader.backoff.ms", doc=_KAFKA_08),
-    Rule("consumer.timeout.ms", doc=_KAFKA_08),
-    Rule("partition.assignment.strategy", doc="the engine assigns partitions to tasks"),
+    Rule("fetch.message.max.bytes", "properties.max.partition.fetch.bytes", old_client=True),
+    Rule("fetch.wait.max.ms", "properties.fetch.max.wait.ms", old_client=True),
+    Rule("socket.receive.buffer.bytes", "properties.receive.buffer.bytes", old_client=True),
+    Rule(
+        "partition.assignment.strategy",
+        "properties.partition.assignment.strategy",
+        "it was a word, it is a class",
+        values={
+            "range": f"{_ASSIGNORS}RangeAssignor",
+            "roundrobin": f"{_ASSIGNORS}RoundRobinAssignor",
+        },
+        when=frozenset({"range", "roundrobin"}),
+        old_client=True,
+    ),
+    Rule("zookeeper.connect", doc=_BROKERS, old_client=True),
+    Rule("zookeeper.session.timeout.ms", doc=_BROKERS, old_client=True),
+    Rule("zookeeper.connection.timeout.ms", doc=_BROKERS, old_client=True),
+    Rule("zookeeper.sync.time.ms", doc=_BROKERS, old_client=True),
+    Rule(
+        "auto.commit.enable",
+        doc="enable.auto.commit took its place in 0.9; the engine commits offsets after every batch",
+        old_client=True,
+    ),
+    Rule("offsets.storage", doc=_COMMITS, old_client=True),
+    Rule("offsets.channel.backoff.ms", doc=_RETRIES, old_client=True),
+    Rule("offsets.channel.socket.timeout.ms", doc=_REQUESTS, old_client=True),
+    Rule(
+        "offsets.commit.max.retries",
+        doc="default.api.timeout.ms took its place: until then a commit is tried again",
+        old_client=True,
+    ),
+    Rule("dual.commit.enabled", doc=_COMMITS, old_client=True),
+    Rule(
+        "consumer.id",
+        doc="client.id took its place in 0.9: the brokers number consumers themselves",
+        old_client=True,
+    ),
+    Rule("socket.timeout.ms", doc=_REQUESTS, old_client=True),
+    Rule(
+        "num.consumer.fetchers",
+        doc="a consumer asks every broker at once since 0.9; here every partition has a task of its own",
+        old_client=True,
+    ),
+    Rule(
+        "queued.max.message.chunks",
+        doc="fetch.max.bytes and max.poll.records took its place in 0.9",
+        old_client=True,
+    ),
+    Rule("rebalance.max.retries", doc=_SHARING, old_client=True),
+    Rule("rebalance.backoff.ms", doc=_SHARING, old_client=True),
+    Rule("refresh.leader.backoff.ms", doc=_RETRIES, old_client=True),
+    Rule(
+        "consumer.timeout.ms",
+        doc="since 0.9 who reads says how long to wait, and that is the engine",
+        old_client=True,
+    ),
     Rule(
         "flink.partition-discovery.interval-millis",
         "scan.topic-partition-discovery.interval",
@@ -96,23 +135,74 @@ _HEADERS = ("topic", "partition", "offset")
 
 
 def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnostic]]:
-    """Today's form of a Blink table; of one that is not over Kafka, the table itself."""
+    """Today's form of a Blink table; of one that is not over Kafka or names no broker, the table itself."""
+    if not is_kafka(table) or names_only_zookeeper(table.options):
+        return table, []
     given = {option.key.lower(): option for option in table.options}
-    kind = given.get("type")
-    if kind is None or "connector" in given:
-        return table, []
-    if kind.value.lower() not in KAFKA_TYPES:
-        return table, []
+    kind = given["type"]
     renewal = Renewal()
-    primary_key = table.primary_key is not None or any(
-        isinstance(column, ast.PhysicalColumn) and column.primary_key for column in table.columns
-    )
+    primary_key = has_primary_key(table)
     for option in table.options:
         _renew_option(option, given, primary_key, renewal)
     if not primary_key:
         _begin_as_blink(given, renewal)
     columns = _add_formats(table, primary_key, kind, renewal)
-    return replace(table, columns=columns, options=tuple(renewal.options)), renewal.notes
+    today = replace(table, columns=columns, options=tuple(renewal.options), vendor=BLINK.name)
+    return today, renewal.notes
+
+
+def is_kafka(table: ast.CreateTable) -> bool:
+    """Whether this is a Kafka table as Blink writes it."""
+    given = {option.key.lower(): option.value for option in table.options}
+    return "connector" not in given and given.get("type", "").lower() in KAFKA_TYPES
+
+
+def has_primary_key(table: ast.CreateTable) -> bool:
+    return table.primary_key is not None or any(
+        isinstance(column, ast.PhysicalColumn) and column.primary_key for column in table.columns
+    )
+
+
+def names_only_zookeeper(options: Iterable[ast.Option]) -> ast.Option | None:
+    """The `zookeeper.connect` of a table that does not say where the brokers are."""
+    given = {option.key.lower(): option for option in options}
+    extra = given.get("extraconfig")
+    if "bootstrap.servers" in given or (extra and "bootstrap.servers" in extra.value):
+        return None
+    return given.get("zookeeper.connect")
+
+
+def without_key(name: str, columns: Iterable[str], span: Span | None) -> Diagnostic:
+    """What is said where a table is written that has no PRIMARY KEY."""
+    declared = [column for column in columns if column.lower() == "messagekey"]
+    more = "" if declared else "the column messageKey VARBINARY and "
+    return Diagnostic(
+        "OPT-038",
+        f"table '{name}' is written and has no PRIMARY KEY: a result table of Blink's must declare"
+        " PRIMARY KEY (messageKey)",
+        span,
+        f"add {more}PRIMARY KEY ({declared[0] if declared else 'messageKey'}) to its columns; NOT ENFORCED need not"
+        " be written. A table that is only read needs no key",
+    )
+
+
+def check_targets(script: ast.Script) -> None:
+    """Refuse what is written without a key, where tables and INSERTs stand in one text: for translation, which binds
+    nothing. When a script is run, `check_insert` says the same."""
+    tables = {
+        str(statement.name): statement
+        for statement in script.statements
+        if isinstance(statement, ast.CreateTable)
+    }
+    problems = []
+    for node in (n for statement in script.statements for n in ast.walk(statement)):
+        if isinstance(node, ast.Insert):
+            target = tables.get(str(node.target))
+            if target and is_kafka(target) and not has_primary_key(target):
+                columns = [c.name.name for c in target.columns]
+                problems.append(without_key(str(target.name), columns, node.target.span))
+    if problems:
+        raise ScriptError(problems)
 
 
 # --- options -----------------------------------------------------------------------------------
@@ -237,6 +327,14 @@ def _add_formats(
         renewal.add(
             "value.fields-include", "EXCEPT_KEY", value.span, f"the value is '{value.name}' alone"
         )
+        if primary_key:
+            name = keys[0].name
+            renewal.add(
+                "sink.null-keys",
+                "write",
+                name.span,
+                f"Blink writes a row whose '{name.name}' is NULL as a record without a key, Flink cannot",
+            )
     else:
         renewal.add("format", "raw", values[0].type_span, bytes_)
     return tuple(_as_header(c, renewal) for c in table.columns)

@@ -7,13 +7,14 @@ Law: rules about a table's options are checked when it is declared; rules about 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidemill.changelog import ChangelogMode
 from tidemill.errors import Diagnostic, Span, did_you_mean, in_script_order, script_error
 from tidemill.sql import ast
+from tidemill.sql.dialects import BLINK
+from tidemill.tables.blink import without_key
 from tidemill.tables.builtin import DEFINITIONS as BUILTIN
 from tidemill.tables.builtin import PrintTable
 from tidemill.tables.catalog import Connector, Schema, Table, Unusable
@@ -29,10 +30,9 @@ from tidemill.tables.jdbc import JDBC
 from tidemill.tables.kafka import KAFKA, StartupMode, TopicTable
 from tidemill.tables.metadata import MetadataKeys, check_readable, check_writable
 from tidemill.tables.options import OptionReader, raise_all
+from tidemill.tables.references import settled
 from tidemill.tables.upsert_kafka import UPSERT_KAFKA
 from tidemill.tables.vendors import KNOWN_CONNECTORS, refuse_old_form
-
-_RESERVED = re.compile(r"\$\{(env|file):")
 
 CONNECTORS: Mapping[str, ConnectorDefinition] = {
     KAFKA.name: KAFKA,
@@ -48,18 +48,11 @@ def build_table(
     name: str, statement: ast.CreateTable, schema: Schema, settings: Mapping[str, str]
 ) -> tuple[Connector, list[Diagnostic]]:
     """Read the statement's WITH clause: the connector's spec, and warnings."""
+    statement = replace(statement, options=settled(statement.options))
     declaration = Declaration(name, schema, statement, settings)
     definition, place = _find_definition(declaration)
     reader = OptionReader(definition.name, statement.options, place, definition.advice)
     reader.accept((*FRAMEWORK_OPTIONS, *definition.options))
-    for option in statement.options:
-        if _RESERVED.search(option.value):
-            reader.error(
-                "OPT-017",
-                f"'${{env:…}}' and '${{file:…}}' are reserved and not filled in yet (option '{option.key}')",
-                option.value_span,
-                "use ${NAME} and --var NAME=VALUE",
-            )
     keys = {**definition.metadata, **value_metadata(reader)}
     for column in schema.metadata:
         # A column that a sink never sees may have any key, as in Flink.
@@ -181,6 +174,9 @@ def check_insert(table: Table, span: Span | None) -> None:
             "write to a 'kafka', 'upsert-kafka', 'filesystem', 'print' or 'blackhole' table",
         )
     statement = table.statement
+    is_blinks = statement is not None and statement.vendor == BLINK.name
+    if is_blinks and isinstance(table.connector, TopicTable) and not table.schema.primary_key:
+        raise_all([without_key(table.name, [c.name for c in table.schema.columns], span)])
     partitions = statement is not None and not isinstance(table.connector, FilesystemTable)
     for is_given, what, interface in (
         (
@@ -261,8 +257,20 @@ def why_not_runnable(table: Table) -> str | None:
 # --- what the command line changes -------------------------------------------------------------
 
 
-def with_bootstrap(connector: Connector, address: str) -> Connector:
-    """The same table on another, unprotected broker: `--local` points every Kafka table at its own."""
+def with_bootstrap(
+    connector: Connector, address: str, client: Mapping[str, str] | None = None
+) -> Connector:
+    """The same table on another broker: `--local` points every Kafka table at its own, with the properties that let a
+    client in there, if it is secured."""
+    open_to_all = unprotected(connector)
+    if not isinstance(open_to_all, TopicTable):
+        return connector
+    moved = {**open_to_all.properties, **(client or {}), "bootstrap.servers": address}
+    return replace(open_to_all, properties=moved)
+
+
+def unprotected(connector: Connector) -> Connector:
+    """The same table without what its brokers ask for before they let somebody in."""
     if not isinstance(connector, TopicTable):
         return connector
     kept = {
@@ -270,4 +278,4 @@ def with_bootstrap(connector: Connector, address: str) -> Connector:
         for key, value in connector.properties.items()
         if not key.startswith(("security.", "sasl.", "ssl."))
     }
-    return replace(connector, properties={**kept, "bootstrap.servers": address})
+    return replace(connector, properties=kept, named=None)

@@ -6,7 +6,7 @@ In: a declaration. Out: a JdbcTable. Law: the password is in the spec and nowher
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -25,13 +25,14 @@ from tidemill.tables.options import (
     at_least,
     one_of,
 )
+from tidemill.tables.references import resolved_all
 
 
 @dataclass(frozen=True)
 class JdbcTable(Connector):
     connector: ClassVar[str] = "jdbc"
 
-    url: str
+    url: str = field(repr=False)
     table_name: str
     driver: str | None = None
     username: str | None = None
@@ -49,6 +50,12 @@ class JdbcTable(Connector):
     @property
     def is_looked_up(self) -> bool:
         return True
+
+    @property
+    def resolved(self) -> JdbcTable:
+        """With the references in its address, user and password resolved, as the driver is to be told them."""
+        told = {key: resolved_all(getattr(self, key)) for key in ("url", "username", "password")}
+        return replace(self, **told)  # type: ignore[arg-type]
 
 
 def _url(text: str) -> str:

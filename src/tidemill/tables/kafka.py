@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from tidemill.changelog import INSERT_ONLY, ChangelogMode
+from tidemill.errors import job_error
 from tidemill.tables.catalog import Connector, Schema
 from tidemill.tables.connector import (
     ConnectorDefinition,
@@ -23,6 +24,7 @@ from tidemill.tables.connector import (
     WatermarkOptions,
     read_watermark_options,
 )
+from tidemill.tables.credentials import NAME_OPTIONS, NamedAuthentication, read_named
 from tidemill.tables.formats import (
     ChosenFormat,
     FormatSpec,
@@ -50,6 +52,7 @@ from tidemill.tables.options import (
     one_of,
     split_list,
 )
+from tidemill.tables.references import JAAS, client_value, has_reference
 from tidemill.tables.vendors import OLD_OPTIONS
 from tidemill.types import (
     BIGINT,
@@ -199,6 +202,8 @@ class TopicTable(Connector):
     transaction_naming: TransactionNaming
     reading: Reading = Reading()
     new_topic: NewTopic | None = None
+    named: NamedAuthentication | None = None
+    """Names of entries of the user's credentials, which give properties of the client too."""
 
     @property
     def changes(self) -> ChangelogMode:
@@ -382,7 +387,8 @@ GROUP_ID = Option(
 PROPERTIES = Option(
     "properties.*",
     STRING,
-    "Any property of the Kafka client, passed on verbatim, but for two slips in `properties.sasl.jaas.config`.",
+    "Any property of the Kafka client, passed on verbatim, but for slips in `properties.sasl.jaas.config` and names of"
+    " classes in a vendor's jar; with `${env:NAME}` and `${file:path}` resolved when a job starts.",
 )
 FORMAT = Option("format", TEXT, "Format of the record's value; the same as `value.format`.")
 VALUE_FORMAT = Option("value.format", TEXT, "Format of the record's value.")
@@ -543,6 +549,7 @@ SHARED_OPTIONS: tuple[Option[Any], ...] = (
     BOOTSTRAP_SERVERS,
     GROUP_ID,
     PROPERTIES,
+    *NAME_OPTIONS,
     KEY_FIELDS_PREFIX,
     VALUE_FIELDS_INCLUDE,
     BOUNDED_MODE,
@@ -579,8 +586,6 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
 SHARED_ADVICE: Mapping[str, str] = {
     **OLD_OPTIONS,
     "topics": "write 'topic' = 'a;b'",
-    "ssl_auth_name": "DLI's named authentication is not supported yet; give 'properties.ssl.*'",
-    "krb_auth_name": "DLI's named authentication is not supported yet; give 'properties.sasl.*'",
     "zookeeper.connect": "Kafka is reached through 'properties.bootstrap.servers'",
     "properties": "give each property of its own: 'properties.group.id' = '…'",
     "kafka.*": "Spark's options are not Flink's: properties of the Kafka client carry 'properties.'",
@@ -623,6 +628,7 @@ def read_shared(
     bounded = _read_bounded(reader)
     _check_properties(reader, bounded, guarantee)
     properties = _client_properties(reader)
+    named = read_named(reader)
     reading = _read_reading(reader)
     watermark = read_watermark_options(declaration, reader)
     key_columns, value_columns = _project(declaration, reader, key is not None, key_fields)
@@ -658,6 +664,7 @@ def read_shared(
         "transaction_naming": reader.value(TRANSACTION_NAMING),
         "reading": reading,
         "new_topic": _read_new_topic(reader),
+        "named": named,
     }
 
 
@@ -790,28 +797,76 @@ def _is_read(reader: OptionReader, topic: str) -> bool:
         return False
 
 
-_JAAS = "sasl.jaas.config"
-_SHADED = "org.apache.flink.kafka.shaded."
 # A quoted text, in which \" is the client's own escape, or else a \" that the client refuses.
 _QUOTES = re.compile(r'"(?:\\.|[^"\\])*"|(?P<slip>\\")')
+# The beginning of a line that is one: a module and its flag.
+_ENTRY = re.compile(r"\s*[\w.$]+\s+(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)
+# A class of the client's, under the name that it has in a jar which holds the client under a name of its own.
+_SHADED = re.compile(r"\s*(?P<prefix>(?:[A-Za-z_$][\w$]*\.)+)org\.apache\.kafka\.[\w.$]+\b")
 
 
 def _client_properties(reader: OptionReader) -> Mapping[str, str]:
-    """The Kafka client's properties, verbatim but for two repairs without which it refuses a JAAS line."""
+    """The Kafka client's properties, verbatim but for repairs without which it refuses them."""
     properties = dict(reader.family("properties."))
-    given = properties.get(_JAAS, "")
-    repairs = []
-    line = _QUOTES.sub(lambda found: '"' if found["slip"] else found[0], given)
-    if line != given:
-        repairs.append('\\" is read as "')
-    if _SHADED in line:
-        line = line.replace(_SHADED, "")
-        repairs.append(f"the login module loses its prefix '{_SHADED}'")
-    if repairs:
-        properties[_JAAS] = line
-        key = f"properties.{_JAAS}"
-        reader.notice("OPT-029", f"in '{key}' {' and '.join(repairs)}", reader.key_span(key))
+    for name, given in properties.items():
+        properties[name], repairs = repair_property(name, given)
+        if repairs:
+            key = f"properties.{name}"
+            reader.notice("OPT-029", f"in '{key}' {_listed(repairs)}", reader.key_span(key))
+    refused = _refused_login(properties)
+    if refused:
+        reader.error("OPT-019", refused, reader.value_span(f"properties.{JAAS}"), _LOGIN_HINT)
     return properties
+
+
+def repair_property(name: str, given: str) -> tuple[str, list[str]]:
+    """A property of the client without the slips of a JAAS line and without the names that the client's classes have in
+    a vendor's jar; and what was repaired."""
+    repairs = []
+    line = given
+    if name == JAAS:
+        line = _QUOTES.sub(lambda found: '"' if found["slip"] else found[0], given)
+        if line != given:
+            repairs.append('\\" is read as "')
+    shaded = _SHADED.match(line) if name == JAAS or name.endswith(".class") else None
+    if shaded:
+        line = line[: shaded.start("prefix")] + line[shaded.end("prefix") :]
+        what = "login module" if name == JAAS else "class"
+        repairs.append(f"the {what} loses its prefix '{shaded['prefix']}'")
+    # What ends with a reference has perhaps its end where that points to.
+    if name == JAAS and _ENTRY.match(line) and not line.rstrip().endswith((";", "}")):
+        line = f"{line.rstrip()};"
+        repairs.append("a ; is put at its end")
+    return line, repairs
+
+
+# Login modules that fetch classes from an address, or ask an address who somebody is: with them a script runs code.
+_REFUSED_MODULES = (
+    "com.sun.security.auth.module.JndiLoginModule",
+    "com.sun.security.auth.module.LdapLoginModule",
+)
+_LOGIN_HINT = "name the login module of the mechanism, such as org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def _refused_login(properties: Mapping[str, str]) -> str | None:
+    """What is said of properties that name such a module."""
+    line = properties.get(JAAS, "")
+    found = next((module for module in _REFUSED_MODULES if module in line), None)
+    return found and f"the login module {found} is refused: it loads what an address gives it"
+
+
+def resolved_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """A table's properties with their references resolved, as its client is to be told them."""
+    properties = {key: client_value(key, text) for key, text in given.items()}
+    refused = _refused_login(properties)
+    if refused:
+        raise job_error("OPT-019", refused, _LOGIN_HINT)
+    return properties
+
+
+def _listed(repairs: list[str]) -> str:
+    *first, last = repairs
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _check_properties(reader: OptionReader, bounded: Bounded, guarantee: DeliveryGuarantee) -> None:
@@ -844,7 +899,8 @@ def _check_properties(reader: OptionReader, bounded: Bounded, guarantee: Deliver
         return
     for name, needed in _TRANSACTIONAL.items():
         key = f"properties.{name}"
-        if reader.has(key) and (reader.text(key) or "").lower() not in needed:
+        given = reader.text(key) or ""
+        if reader.has(key) and not has_reference(given) and given.lower() not in needed:
             reader.warn(
                 "OPT-027",
                 f"option '{key}' has no effect: writing exactly once needs '{needed[0]}'",
@@ -996,7 +1052,7 @@ def _build_kafka(declaration: Declaration, reader: OptionReader) -> KafkaTable:
 def _check_reset(reader: OptionReader, mode: StartupMode) -> None:
     key = "properties.auto.offset.reset"
     reset = reader.text(key)
-    if reset is None:
+    if reset is None or has_reference(reset):
         return
     if mode is not StartupMode.GROUP_OFFSETS:
         reader.warn(

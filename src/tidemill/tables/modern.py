@@ -14,24 +14,9 @@ from dataclasses import dataclass, replace
 from tidemill.errors import Diagnostic, ScriptError, Source, Span
 from tidemill.sql import ast, parse_script
 from tidemill.sql.detection import detect
-from tidemill.sql.dialects import BLINK, DLI, FLINK, Dialect
+from tidemill.sql.dialects import BLINK, FLINK, Dialect
 from tidemill.tables import blink, legacy
-from tidemill.tables.renewal import Renewal, Rule
-
-DLI_OPTIONS: tuple[Rule, ...] = (
-    Rule(
-        "ssl_auth_name",
-        doc="DLI keeps the certificates under this name; give 'properties.ssl.truststore.location' and its password",
-        warns=True,
-    ),
-    Rule(
-        "krb_auth_name",
-        doc="DLI keeps the Kerberos login under this name; give 'properties.sasl.jaas.config' and"
-        " 'properties.sasl.kerberos.service.name'",
-        warns=True,
-    ),
-)
-"""DLI's options that Flink does not have."""
+from tidemill.tables.renewal import Renewal
 
 
 @dataclass(frozen=True)
@@ -47,7 +32,8 @@ class Modern:
     @property
     def to_tell(self) -> list[Diagnostic]:
         """What is said when a script is run or checked: not that an option has another name today."""
-        return [n for n in self.notes if n.severity == "warning" or n.code == "DIA-001"]
+        told = ("DIA-001", "DIA-005")
+        return [n for n in self.notes if n.severity == "warning" or n.code in told]
 
 
 def read_modern(
@@ -111,12 +97,6 @@ def modernise_statement(
                 watermark, changes = blink.renew_watermark(statement.watermark)
                 statement = replace(statement, watermark=watermark)
                 notes += changes
-        if dialect is DLI:
-            renewal = Renewal()
-            for option in statement.options:
-                renewal.apply(option, DLI_OPTIONS)
-            statement = replace(statement, options=tuple(renewal.options))
-            notes += renewal.notes
         statement, changes = legacy.renew_table(statement)
         notes += changes
     first: dict[str, Diagnostic] = {}

@@ -22,10 +22,12 @@ from tidemill.errors import (
     ScriptError,
     Span,
     did_you_mean,
+    holds_secret_text,
     in_script_order,
     nearest,
 )
 from tidemill.sql import ast
+from tidemill.tables.references import is_late, is_reference, kept_apart
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
@@ -47,8 +49,9 @@ CODES: Mapping[str, str] = {
     "OPT-014": "the format cannot carry a column's type",
     "OPT-015": "two options contradict each other",
     "OPT-016": "an option has no effect beside another",
-    "OPT-017": "a reserved variable in the value of an option",
+    "OPT-017": "a reference in the value of an option leads nowhere",
     "OPT-018": "a format of another package that cannot be used",
+    "OPT-019": "a login module that would run code from an address",
     "OPT-020": "both topic and topic-pattern are set",
     "OPT-021": "neither topic nor topic-pattern is set",
     "OPT-022": "a mode lacks the option that it needs",
@@ -67,6 +70,7 @@ CODES: Mapping[str, str] = {
     "OPT-035": "a format of changes stands where only inserts can be",
     "OPT-036": "PRIMARY KEY on a table that cannot keep it",
     "OPT-037": "upsert-kafka needs a PRIMARY KEY",
+    "OPT-038": "a result table of Blink's needs a PRIMARY KEY",
     "OPT-040": "round-robin needs records without a key",
     "OPT-041": "unknown sink partitioner",
     "OPT-044": "sink buffering needs both of its options",
@@ -85,10 +89,21 @@ CODES: Mapping[str, str] = {
     "OPT-062": "datagen: a sequence lacks a bound",
     "OPT-063": "datagen: impossible bounds",
     "OPT-064": "datagen: impossible length",
+    "OPT-070": "a named authentication beside a protocol or mechanism that it is not for",
+    "OPT-071": "no such named authentication",
+    "OPT-072": "a named authentication of the other type",
+    "OPT-073": "a property is given by the table and by its named authentication",
+    "OPT-074": "Kerberos: something that a login needs is not set",
+    "OPT-075": "Kerberos: the service's name is not the first part of the principal",
+    "OPT-076": "Kerberos: a login context that is not used",
+    "OPT-077": "a file that a configuration key names is nowhere",
+    "OPT-078": "Kerberos: a job needs two different krb5.conf",
+    "OPT-079": "Kerberos: nothing says as whom a table logs in",
     "OPT-080": "unknown configuration key",
     "OPT-081": "a value that the configuration key does not take",
     "OPT-082": "a configuration that is not supported",
     "OPT-083": "a configuration key is not honoured yet",
+    "OPT-084": "a configuration key is accepted and ignored",
 }
 """Every code that options and settings can give, with its title in the error index."""
 
@@ -236,7 +251,7 @@ def split_list(text: str, delimiter: str = ";") -> tuple[str, ...]:
 
 def split_map(text: str) -> dict[str, str]:
     """Flink's maps: `a:b, c:'d:e'`, in braces or without."""
-    bare = text.strip()
+    bare, restored = kept_apart(text.strip())
     if bare.startswith("{") and bare.endswith("}"):
         bare = bare[1:-1]
     pairs = [split_list(item, ":") for item in split_list(bare, ",")]
@@ -244,7 +259,7 @@ def split_map(text: str) -> dict[str, str]:
         raise BadValue(
             "Map item is not a key-value pair (missing ':'?)", "write for example 'k1:v1,k2:v2'"
         )
-    return {key: value for key, value in pairs}
+    return {restored(key): restored(value) for key, value in pairs}
 
 
 def _non_empty(text: str) -> str:
@@ -331,7 +346,7 @@ class Option(Generic[T]):
 
 
 _SECRET = re.compile(SECRET_WORDS, re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"password\s*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"password\s*=", re.IGNORECASE)
 MASK = "******"
 
 
@@ -344,12 +359,13 @@ def holds_secret(key: str, value: str) -> bool:
     """Whether the key or the value itself says that this is a secret."""
     # A map in one value has keys of its own.
     in_map = key.endswith("properties") and is_secret(value)
-    return is_secret(key) or in_map or bool(_SECRET_VALUE.search(value))
+    inside = bool(_SECRET_VALUE.search(value)) or holds_secret_text(value)
+    return is_secret(key) or in_map or inside
 
 
 def shown(key: str, value: str) -> str:
-    """The value as it may be printed."""
-    return MASK if holds_secret(key, value) else value
+    """The value as it may be printed; one that only says where the secret is, is none."""
+    return MASK if holds_secret(key, value) and not is_reference(value) else value
 
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
@@ -435,6 +451,10 @@ class OptionReader:
                     given.span,
                     option.pending,
                 )
+            if is_late(given.key, given.value) and option.type.name == "String":
+                # What it comes to is known when a job starts.
+                self._values[key] = given.value
+                continue
             try:
                 self._values[key] = option.type.parse(given.value)
             except BadValue as bad:

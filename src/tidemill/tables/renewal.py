@@ -20,6 +20,7 @@ CODES: Mapping[str, str] = {
     "DIA-002": "something of another dialect or of an old Flink, written as today",
     "DIA-003": "something that has no meaning today is left out",
     "DIA-004": "a translation that guesses, or does not keep everything",
+    "DIA-005": "an option that only old clients of Kafka knew, and what took its place",
 }
 """Every code that dialects can give, with its title in the error index."""
 
@@ -42,6 +43,9 @@ class Rule:
     """The values that the rule is for, in lower case; None: all."""
     warns: bool = False
     """Whether the change is told to everybody, not only to those who ask for a translation."""
+    old_client: bool = False
+    """Whether it is of Kafka 0.8's client, which nobody runs today: what took its place is told to everybody, too, but
+    is nothing to look at."""
 
     def __post_init__(self) -> None:
         if self.new is None and not self.doc:
@@ -76,34 +80,45 @@ class Renewal:
             value = rule.value_today(option.value)
             if value is None:
                 break
+            code = "DIA-005" if rule.old_client else None
             if rule.new is None:
-                self.leave_out(option, rule.doc, rule.warns)
+                self.leave_out(option, rule.doc, rule.warns, code)
             else:
                 key = rule.new.replace("*", rest).replace("{format}", format_prefix)
-                self.rename(option, key, value, rule.doc, rule.warns)
+                self.rename(option, key, value, rule.doc, rule.warns, code)
             return
         self.options.append(option)
 
     def rename(
-        self, option: ast.Option, key: str, value: str, doc: str = "", warns: bool = False
+        self,
+        option: ast.Option,
+        key: str,
+        value: str,
+        doc: str = "",
+        warns: bool = False,
+        code: str | None = None,
     ) -> None:
         self.options.append(ast.Option(option.span, key, value, option.value_span))
         if (key, value) == (option.key, option.value):
             return
         reason = f": {doc}" if doc else ""
         if value == option.value:
-            self.note("DIA-002", f"'{option.key}' is '{key}' today{reason}", option.span, warns)
+            message = f"'{option.key}' is '{key}' today{reason}"
+            self.note(code or "DIA-002", message, option.span, warns)
             return
         old, new = shown(option.key, option.value), shown(key, value)
         self.note(
-            "DIA-002",
+            code or "DIA-002",
             f"'{option.key}' = '{old}' is '{key}' = '{new}' today{reason}",
             option.span,
             warns,
         )
 
-    def leave_out(self, option: ast.Option, reason: str, warns: bool = False) -> None:
-        self.note("DIA-003", f"'{option.key}' is left out: {reason}", option.span, warns)
+    def leave_out(
+        self, option: ast.Option, reason: str, warns: bool = False, code: str | None = None
+    ) -> None:
+        message = f"'{option.key}' is left out: {reason}"
+        self.note(code or "DIA-003", message, option.span, warns)
 
     def add(self, key: str, value: str, place: Span, doc: str) -> None:
         """An option that nobody wrote; it points at what it follows from, and stands behind it if that is an option."""

@@ -17,6 +17,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from tidemill.errors import Diagnostic, Span, did_you_mean
+from tidemill.tables.kerberos import CONTEXTS, KEYTAB, KRB5_CONF, PRINCIPAL, USE_TICKET_CACHE
 from tidemill.tables.options import (
     BOOLEAN,
     DURATION,
@@ -52,7 +53,9 @@ class Setting:
     default: Any = None
     """What holds without the key; for LATER, the value that is in force whatever the key says."""
     aliases: tuple[str, ...] = ()
-    """Older names of the same key."""
+    """Older names of the same key, and those of vendors."""
+    told: bool = False
+    """Whether a MEANINGLESS key is told on its own, with the reason that its `doc` gives."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ _HONOURED = (
     Setting(
         "python.files",
         TEXT,
-        "Where the modules of Python functions are looked for: directories, .py and .zip files, with commas between.",
+        "Where the modules of Python functions are looked for: directories, .py and .zip files, with commas between."
+        " Counts where the command line gives it, or allows the same places by `--pyfiles`.",
         Status.HONOURED,
     ),
     Setting(
@@ -278,6 +282,40 @@ _HONOURED = (
         False,
     ),
     Setting("table.sql-dialect", _DIALECT, "Flink's default dialect.", Status.HONOURED, "default"),
+    Setting(
+        PRINCIPAL,
+        TEXT,
+        "Who logs in to brokers that ask for Kerberos: `user@REALM`, or `service/host@REALM`.",
+        Status.HONOURED,
+    ),
+    Setting(
+        KEYTAB,
+        TEXT,
+        "File with the principal's keys. A name that is not absolute is looked for beside the file of `--job-config`,"
+        " inside each `--package`, and in the working directory.",
+        Status.HONOURED,
+    ),
+    Setting(
+        KRB5_CONF,
+        TEXT,
+        "The krb5.conf of the realm, looked for as the keytab; without it the machine's own.",
+        Status.HONOURED,
+        aliases=("security.kerberos.login.conf",),
+    ),
+    Setting(
+        CONTEXTS,
+        TEXT,
+        "Login contexts that get these credentials, with commas between. `KafkaClient` is that of Kafka tables; others"
+        " are accepted and not used.",
+        Status.HONOURED,
+    ),
+    Setting(
+        USE_TICKET_CACHE,
+        BOOLEAN,
+        "Whether, without a keytab, the ticket that `kinit` has left on this machine is used.",
+        Status.HONOURED,
+        True,
+    ),
 )
 
 _LATER = (
@@ -431,10 +469,21 @@ _MEANINGLESS_WORDS = _words("""
 external-resources high-availability scheduler-mode state.backend
 """)
 
+_TOLD = (
+    Setting(
+        "fs.hdfs.hadoop.security.authentication",
+        STRING,
+        "it is for Hadoop's file systems, and no table here is on one",
+        Status.MEANINGLESS,
+        told=True,
+    ),
+)
+
 SETTINGS: Mapping[str, Setting] = {
     setting.key: setting
     for setting in (
         *_HONOURED,
+        *_TOLD,
         *_LATER,
         *_UNSUPPORTED,
         *(
@@ -460,6 +509,11 @@ def find(key: str) -> Setting | None:
         return exact
     family = next((f for f in _FAMILIES if key.startswith(f)), None)
     return SETTINGS[family + "*"] if family else None
+
+
+def name_of(key: str) -> str:
+    """Today's name of a key."""
+    return _ALIASES.get(key, key)
 
 
 def resolve(
@@ -492,6 +546,10 @@ def resolve(
         message = f"'{key}' = '{shown(key, value)}' is not honoured yet"
         hint = None if setting.default is None else f"in force is {_written(setting.default)}"
         return Resolved(name, parsed, setting.status, _warning("OPT-083", message, key_span, hint))
+    if setting.told:
+        ignored = f"'{key}' is accepted and ignored: {setting.doc}"
+        notice = Diagnostic("OPT-084", ignored, key_span, severity="notice")
+        return Resolved(name, parsed, setting.status, notice)
     return Resolved(name, parsed, setting.status)
 
 

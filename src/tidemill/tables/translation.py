@@ -13,8 +13,9 @@ from itertools import pairwise, takewhile
 
 from tidemill.errors import Diagnostic, Source
 from tidemill.sql import ast, parse_script
-from tidemill.sql.dialects import Dialect
+from tidemill.sql.dialects import BLINK, Dialect
 from tidemill.sql.lexer import Token, tokenize
+from tidemill.tables.blink import check_targets
 from tidemill.tables.modern import modernise_statement
 from tidemill.tables.vendors import OLD_OPTIONS, refuse_old_form
 
@@ -57,6 +58,8 @@ def translate(
     """The script in today's Flink SQL. A variable outside of a text must be given, so that the script can be read."""
     known = _Placeholders(variables or {})
     script = parse_script(source, known, dialect)
+    if dialect is BLINK:
+        check_targets(script)
     tokens, _ = tokenize(source, known, dialect)
     edits = list(_spelling(tokens, dialect))
     notes: list[Diagnostic] = []

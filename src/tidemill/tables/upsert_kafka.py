@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from enum import Enum
 from typing import Any
 
 from tidemill.changelog import UPSERT, ChangelogMode, RowKind
@@ -25,7 +26,7 @@ from tidemill.tables.kafka import (
     TopicTable,
     read_shared,
 )
-from tidemill.tables.options import DURATION, INTEGER, Option, OptionReader, at_least
+from tidemill.tables.options import DURATION, INTEGER, Option, OptionReader, at_least, enum_of
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ class BufferFlush:
     interval: timedelta
 
 
+class NullKeys(Enum):
+    """What becomes of a row whose key is NULL."""
+
+    FAIL = "fail"
+    WRITE = "write"
+
+
 UPSERTS_AND_DELETES = ChangelogMode({RowKind.UPDATE_AFTER, RowKind.DELETE})
 
 
@@ -44,6 +52,8 @@ class UpsertKafkaTable(TopicTable):
     connector = "upsert-kafka"
 
     buffer_flush: BufferFlush | None = None
+    null_keys: NullKeys | None = None
+    """None: nobody has said, and so it is as in Flink."""
 
     @property
     def changes(self) -> ChangelogMode:
@@ -71,12 +81,20 @@ BUFFER_INTERVAL = Option(
     "Longest time to hold changes before writing; 0 turns buffering off.",
     timedelta(0),
 )
+NULL_KEYS = Option(
+    "sink.null-keys",
+    enum_of(NullKeys),
+    "What to do with a row whose PRIMARY KEY is NULL: what `table.exec.sink.not-null-enforcer` says, or write a record"
+    " without a key, which takes the key format `raw`. Not in Flink.",
+    NullKeys.FAIL,
+)
 UPSERT_KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     *SHARED_OPTIONS,
     REQUIRED_KEY_FORMAT,
     REQUIRED_VALUE_FORMAT,
     BUFFER_MAX_ROWS,
     BUFFER_INTERVAL,
+    NULL_KEYS,
 )
 
 
@@ -92,6 +110,14 @@ def _build_upsert_kafka(declaration: Declaration, reader: OptionReader) -> Upser
             "add PRIMARY KEY (…) NOT ENFORCED to the columns, or use 'kafka'",
         )
     buffer = _read_buffer(reader)
+    null_keys = reader.value(NULL_KEYS) if reader.has(NULL_KEYS) else None
+    if null_keys is NullKeys.WRITE and key and key.name != "raw":
+        reader.error(
+            "OPT-015",
+            f"'{NULL_KEYS.key}' = 'write' needs the key format 'raw': of a NULL '{key.name}' makes a key of its own.",
+            reader.value_span(NULL_KEYS),
+            "leave it out, or use 'key.format' = 'raw'",
+        )
     shared = read_shared(
         declaration,
         reader,
@@ -101,7 +127,7 @@ def _build_upsert_kafka(declaration: Declaration, reader: OptionReader) -> Upser
         declaration.schema.primary_key,
         reader.value(DELIVERY_GUARANTEE),
     )
-    return UpsertKafkaTable(**shared, buffer_flush=buffer)
+    return UpsertKafkaTable(**shared, buffer_flush=buffer, null_keys=null_keys)
 
 
 def _choose(reader: OptionReader, option: Option[str], side: str) -> ChosenFormat | None:

@@ -6,10 +6,11 @@ Out: a hint that a person can act on. Law: what is well known is refused by its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from tidemill.errors import Diagnostic
 from tidemill.sql import ast
+from tidemill.tables.blink import KAFKA_TYPES, names_only_zookeeper
 
 _CDC = (
     "let Debezium or Canal write the changes into Kafka and read that topic"
@@ -145,13 +146,21 @@ OLD_OPTIONS: Mapping[str, str] = {
 """Options of old tables that have no counterpart, or a value that cannot be read: what to do instead."""
 
 
-def refuse_old_form(options: Iterable[ast.Option]) -> Diagnostic | None:
+def refuse_old_form(options: Sequence[ast.Option]) -> Diagnostic | None:
     """The diagnostic for a WITH in Blink's or in Flink 1.10's style that could not be written as today's."""
     given = {option.key.lower(): option for option in options}
     if "connector" in given:
         return None
     blink = given.get("type")
     if blink is not None:
+        zookeeper = names_only_zookeeper(options) if blink.value.lower() in KAFKA_TYPES else None
+        if zookeeper is not None:
+            return Diagnostic(
+                "OPT-010",
+                f"'{zookeeper.key}' alone names no broker: Kafka's clients have not asked ZooKeeper since 0.9",
+                zookeeper.span,
+                "write bootstrap.servers = 'host:9092', with the brokers' addresses, in its place",
+            )
         return _refused(blink, "is Blink's way to name a connector", "blink")
     old = given.get("connector.type")
     if old is not None:

@@ -30,7 +30,9 @@ public final class Fault extends RuntimeException {
   public static final String SEVERAL_ROWS = "RUN-026";
   public static final String JSON_KEY = "RUN-027";
   public static final String FILES_UNREACHABLE = "RUN-015";
+  public static final String BROKER_TOO_OLD = "RUN-019";
   public static final String NULL_ROWTIME = "RUN-028";
+  public static final String KERBEROS_CONF = "RUN-029";
 
   private static final ObjectMapper JSON = new ObjectMapper();
 

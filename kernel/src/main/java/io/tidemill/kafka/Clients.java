@@ -5,9 +5,13 @@ import io.tidemill.Notices;
 import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -16,8 +20,6 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.config.ConfigException;
-import org.apache.kafka.common.errors.AuthenticationException;
-import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -25,6 +27,8 @@ import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.ByteBufferDeserializer;
 import org.apache.kafka.common.serialization.Deserializer;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskOutputFileAlreadyExistException;
 
 /**
  * Kafka clients from the user's properties, and their complaints as faults.
@@ -35,8 +39,18 @@ import org.apache.kafka.common.serialization.Deserializer;
 final class Clients {
   private static final Pattern SECRET =
       Pattern.compile("(?i).*(password|secret|jaas|token|credential|\\.key$|private).*");
-  private static final Pattern QUOTED = Pattern.compile("[\"']([^\"']+)[\"']");
+  private static final Pattern QUOTED =
+      Pattern.compile("(?:([\\w.]+)\\s*=\\s*)?(?:\"((?:\\\\.|[^\"\\\\])+)\"|'((?:\\\\.|[^'\\\\])+)')");
   private static final Pattern CONFIGURATION = Pattern.compile("configuration '?([\\w.-]+?)'?[:,.]?(\\s|$)");
+
+  /** What a JAAS line says that is no secret, and helps whoever has to find out what is wrong. */
+  private static final Set<String> SHOWN =
+      Set.of("username", "principal", "keytab", "ticketcache", "servicename", "clientid", "scope");
+
+  /** Logins that ask a third party, which may be away for longer than anybody wants to wait. */
+  private static final Set<String> SLOW_LOGINS = Set.of("GSSAPI", "OAUTHBEARER");
+
+  private static final long LOGIN_SECONDS = 12;
 
   private static final String TWO_MINUTES = "120000";
 
@@ -103,7 +117,7 @@ final class Clients {
     if (spec.defaultGroup() != null) {
       config.put("group.id", spec.defaultGroup());
     }
-    config.putAll(spec.properties());
+    config.putAll(Shipped.placed(spec.properties()));
     config.put("client.id", clientId(spec.properties(), spec.table(), role));
     config.put("enable.auto.commit", "false");
     // Which offset to read is never the client's decision.
@@ -115,7 +129,7 @@ final class Clients {
         spec.properties(),
         () ->
             new KafkaConsumer<>(
-                config,
+                Kerberos.settled(config),
                 keys ? new ByteBufferDeserializer() : new Unread(),
                 values ? new ByteBufferDeserializer() : new Unread()));
   }
@@ -128,7 +142,7 @@ final class Clients {
   private static KafkaProducer<byte[], byte[]> producer(
       Map<String, String> properties, String table, String role, Map<String, String> more) {
     Map<String, Object> config = new HashMap<>(PRODUCER_DEFAULTS);
-    config.putAll(properties);
+    config.putAll(Shipped.placed(properties));
     config.remove("transactional.id");
     config.putAll(more);
     config.put("client.id", clientId(properties, table, role));
@@ -136,7 +150,9 @@ final class Clients {
     config.remove("value.serializer");
     return create(
         properties,
-        () -> new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
+        () ->
+            new KafkaProducer<>(
+                Kerberos.settled(config), new ByteArraySerializer(), new ByteArraySerializer()));
   }
 
   static KafkaProducer<byte[], byte[]> producer(Map<String, String> properties, String table) {
@@ -161,11 +177,11 @@ final class Clients {
   }
 
   static AdminClient admin(Map<String, String> properties, long timeoutMs) {
-    Map<String, Object> config = new HashMap<>(properties);
+    Map<String, Object> config = new HashMap<>(Shipped.placed(properties));
     config.put("client.id", clientId(properties, "tidemill", "admin"));
     config.put("default.api.timeout.ms", Long.toString(timeoutMs));
     config.put("request.timeout.ms", Long.toString(timeoutMs));
-    return create(properties, () -> AdminClient.create(config));
+    return create(properties, () -> AdminClient.create(Kerberos.settled(config)));
   }
 
   private static String clientId(Map<String, String> properties, String table, String role) {
@@ -224,25 +240,22 @@ final class Clients {
       throw sneaky(new InterruptedException(doing));
     }
     if (e instanceof Fault fault) {
-      return fault;
+      return once(fault);
+    }
+    Fault refused = Refusals.of(properties, doing, e);
+    if (refused == null && e instanceof TimeoutException) {
+      refused = Listener.mismatch(properties, doing);
+    }
+    if (refused != null) {
+      return once(refused);
+    }
+    if (OldBroker.isBehind(properties, e)) {
+      return OldBroker.fault(properties, doing);
+    }
+    if (e instanceof TimeoutException) {
+      return away(properties, doing, e);
     }
     String servers = properties.get("bootstrap.servers");
-    if (e instanceof TimeoutException) {
-      return new Fault(
-          Fault.BROKER_UNREACHABLE,
-          doing + ": no answer from the broker at " + servers,
-          "check properties.bootstrap.servers, and that the broker runs and its advertised"
-              + " listeners can be reached from here",
-          e);
-    }
-    if (e instanceof AuthenticationException || e instanceof AuthorizationException) {
-      return new Fault(
-          Fault.ACCESS_DENIED,
-          doing + ": " + servers + " refused: " + scrub(properties, e.getMessage()),
-          e instanceof AuthenticationException
-              ? "check properties.security.protocol, properties.sasl.* and properties.ssl.*"
-              : "ask for the right on this topic or group");
-    }
     if (e instanceof UnknownTopicOrPartitionException) {
       return new Fault(
           Fault.TOPIC_MISSING, doing + ": the topic or partition does not exist at " + servers,
@@ -258,11 +271,80 @@ final class Clients {
         e);
   }
 
+  /** Nobody answers. */
+  static Fault away(Map<String, String> properties, String doing, Throwable e) {
+    return new Fault(
+        Fault.BROKER_UNREACHABLE,
+        doing + ": no answer from the broker at " + properties.get("bootstrap.servers"),
+        "check properties.bootstrap.servers, and that the broker runs and its advertised"
+            + " listeners can be reached from here",
+        e);
+  }
+
+  /**
+   * A refusal in a task: another attempt would be refused as well, so Spark is to make none. After
+   * this exception it does not; it looks at nothing but its class.
+   */
+  static RuntimeException once(Fault fault) {
+    if (fault.code().equals(Fault.ACCESS_DENIED) && TaskContext.get() != null) {
+      throw sneaky(new TaskOutputFileAlreadyExistException(fault));
+    }
+    return fault;
+  }
+
+  /** Makes a client, within a time also if its login has to ask somebody. */
+  private static <T extends AutoCloseable> T timely(
+      Map<String, String> properties, Supplier<T> constructor) {
+    String mechanism = Listener.mechanism(properties);
+    if (!Listener.isSasl(Listener.protocol(properties)) || !SLOW_LOGINS.contains(mechanism)) {
+      return constructor.get();
+    }
+    CompletableFuture<T> made = new CompletableFuture<>();
+    Runnable login =
+        () -> {
+          try {
+            T client = constructor.get();
+            if (!made.complete(client)) {
+              client.close();
+            }
+          } catch (Throwable e) {
+            made.completeExceptionally(e);
+          }
+        };
+    Thread thread = new Thread(login, "tidemill-login");
+    thread.setDaemon(true);
+    thread.start();
+    try {
+      return made.get(LOGIN_SECONDS, TimeUnit.SECONDS);
+    } catch (ExecutionException e) {
+      throw sneaky(e.getCause());
+    } catch (InterruptedException e) {
+      made.cancel(false);
+      throw new InterruptException(e);
+    } catch (java.util.concurrent.TimeoutException e) {
+      made.cancel(false);
+      boolean isKerberos = mechanism.equals("GSSAPI");
+      throw new Fault(
+          Fault.BROKER_UNREACHABLE,
+          "the login by %s for %s has not ended in %d s: no answer from %s"
+              .formatted(
+                  mechanism,
+                  properties.get("bootstrap.servers"),
+                  LOGIN_SECONDS,
+                  isKerberos ? "the KDC" : "the token endpoint"),
+          isKerberos
+              ? "check the KDC in krb5.conf, and that it runs and can be reached from here"
+              : "check 'properties.sasl.oauthbearer.token.endpoint.url'",
+          new TimeoutException());
+    }
+  }
+
   /** Constructors complain by quoting values, so their exceptions are not passed on. */
-  private static <T> T create(Map<String, String> properties, Supplier<T> constructor) {
+  private static <T extends AutoCloseable> T create(
+      Map<String, String> properties, Supplier<T> constructor) {
     String servers = properties.get("bootstrap.servers");
     try {
-      return constructor.get();
+      return timely(properties, constructor);
     } catch (InterruptException e) {
       throw fault(properties, "connecting to " + servers, e);
     } catch (KafkaException e) {
@@ -278,6 +360,10 @@ final class Clients {
             "no broker can be reached at " + servers + ": the name is not known, or not an address",
             "correct properties.bootstrap.servers: host:port, several separated by commas",
             isUnknown ? new UnknownHostException(servers) : null);
+      }
+      Fault refused = Refusals.unmade(properties, e);
+      if (refused != null) {
+        throw once(refused);
       }
       Matcher named = CONFIGURATION.matcher(said);
       throw new Fault(
@@ -302,7 +388,12 @@ final class Clients {
       text = text.replace(value, "***");
       Matcher quoted = QUOTED.matcher(value);
       while (quoted.find()) {
-        text = text.replace(quoted.group(1), "***");
+        String name = quoted.group(1) == null ? "" : quoted.group(1).toLowerCase(Locale.ROOT);
+        if (!SHOWN.contains(name)) {
+          String hidden = quoted.group(2) == null ? quoted.group(3) : quoted.group(2);
+          // The client shows it without its escapes.
+          text = text.replace(hidden, "***").replace(hidden.replaceAll("\\\\(.)", "$1"), "***");
+        }
       }
     }
     return text;

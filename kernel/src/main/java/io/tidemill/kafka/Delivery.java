@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -26,10 +27,12 @@ final class Delivery implements Callback {
 
   @Override
   public void onCompletion(RecordMetadata metadata, Exception e) {
-    if (e != null && failure.get() == null) {
+    // Of a batch that is refused the records beside the one that is wrong are answered for, too, and perhaps first.
+    boolean isCause = e instanceof InvalidRecordException;
+    if (e != null && (isCause || failure.get() == null)) {
       String topic = metadata == null ? target.topic() : metadata.topic();
       if (fault(target, topic, e) instanceof Fault fault) {
-        failure.compareAndSet(null, fault);
+        failure.accumulateAndGet(fault, (first, next) -> first == null || isCause ? next : first);
       }
     }
     answered.incrementAndGet();
@@ -68,7 +71,7 @@ final class Delivery implements Callback {
   void check() {
     Fault failed = takeFailure();
     if (failed != null) {
-      throw failed;
+      throw Clients.once(failed);
     }
   }
 
@@ -76,12 +79,22 @@ final class Delivery implements Callback {
     if (e instanceof Fault || e instanceof InterruptException) {
       return e;
     }
+    if (OldBroker.lacks(e)) {
+      return OldBroker.fault(target.properties(), "table '" + target.table() + "'");
+    }
+    String writing = "table '" + target.table() + "': writing to topic '" + topic + "'";
+    Fault refused = Refusals.of(target.properties(), writing, e);
+    if (refused != null) {
+      return refused;
+    }
     String servers = target.properties().get("bootstrap.servers");
     String hint = null;
     if (e instanceof TimeoutException) {
       hint = "check that the broker at " + servers + " can be reached and that the topic exists";
     } else if (e instanceof UnknownTopicOrPartitionException || e instanceof InvalidTopicException) {
       hint = "create the topic, or correct the option 'topic'";
+    } else if (e instanceof InvalidRecordException) {
+      hint = "a compacted topic takes no record without a key";
     }
     return new Fault(
         Fault.SEND_FAILED,

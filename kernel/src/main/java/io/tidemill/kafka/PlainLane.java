@@ -54,13 +54,18 @@ final class PlainLane implements Lane {
       try {
         action.run();
       } catch (RuntimeException e) {
-        throw Clients.fault(target.properties(), "writing", Delivery.fault(target, topic, e));
+        Throwable fault = Delivery.fault(target, topic, e);
+        if (fault instanceof Fault refused && refused.code().equals(Fault.ACCESS_DENIED)) {
+          // A producer that nobody uses any more would go on knocking.
+          Producers.discard(shared);
+        }
+        throw Clients.fault(target.properties(), "writing", fault);
       }
       failed = delivery.takeFailure();
     }
     if (failed != null) {
       Producers.discard(shared);
-      throw failed;
+      throw Clients.once(failed);
     }
   }
 }

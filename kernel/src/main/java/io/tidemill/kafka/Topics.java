@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -79,6 +80,7 @@ final class Topics implements AutoCloseable {
     Admin.Found found =
         Admin.find(
             spec.properties(),
+            "table '" + spec.table() + "': looking up topics",
             spec.topics(),
             spec.topicPattern(),
             Clients.timeoutMs(spec.properties()));
@@ -148,7 +150,7 @@ final class Topics implements AutoCloseable {
       return Map.of();
     }
     return call(
-        "reading the offsets of group '" + spec.group() + "'",
+        "table '" + spec.table() + "': reading the offsets of group '" + spec.group() + "'",
         () -> {
           Map<TopicPartition, Long> result = new HashMap<>();
           for (Map.Entry<TopicPartition, OffsetAndMetadata> found :
@@ -169,7 +171,7 @@ final class Topics implements AutoCloseable {
     Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
     offset.forEach((tp, next) -> positions.put(tp, new OffsetAndMetadata(next)));
     call(
-        "committing the offsets of group '" + spec.group() + "'",
+        "table '" + spec.table() + "': committing the offsets of group '" + spec.group() + "'",
         () -> {
           consumer()
               .commitAsync(
@@ -181,6 +183,15 @@ final class Topics implements AutoCloseable {
                           spec.group(),
                           spec.table(),
                           e.getMessage());
+                    }
+                    if (e instanceof GroupAuthorizationException) {
+                      // Nothing depends on it but those who watch the group, and they are told.
+                      say(
+                          "table '%s': the broker at %s refused group '%s': its offsets are not committed any more"
+                              .formatted(
+                                  spec.table(),
+                                  spec.properties().get("bootstrap.servers"),
+                                  spec.group()));
                     }
                   });
           return null;
@@ -214,7 +225,7 @@ final class Topics implements AutoCloseable {
   private Map<TopicPartition, Long> offsets(
       String which, Collection<TopicPartition> partitions, Lookup lookup) {
     return call(
-        "looking up the " + which + " offsets of table '" + spec.table() + "'",
+        "table '" + spec.table() + "': looking up the " + which + " offsets",
         () -> {
           Collection<TopicPartition> there = present(partitions);
           if (there.isEmpty()) {

@@ -182,13 +182,15 @@ final class Transactions {
                 + " start with a new --checkpoint");
       }
       return writer;
-    } catch (RuntimeException e) {
+    } catch (Exception e) {
       writer.close();
       if (isDueTo(e, InvalidTxnTimeoutException.class) && SLOW.remove(id)) {
         // This broker allows less.
         return take(id, epoch, isRetry);
       }
-      throw writer.fault(id.target().topic(), e);
+      throw e instanceof RuntimeException failed
+          ? writer.fault(id.target().topic(), failed)
+          : Clients.sneaky(e);
     }
   }
 
@@ -238,7 +240,7 @@ final class Transactions {
     try {
       return Clients.call(
           properties,
-          "reading the marker of '" + id.transactionalId() + "'",
+          "table '" + id.target().table() + "': reading the marker of '" + id.transactionalId() + "'",
           () -> {
             long last = NONE;
             ListConsumerGroupOffsetsOptions stable =

@@ -1,9 +1,11 @@
--- A script of DLI, as its upsert-kafka manual has it: the newest state of every order. DLI quotes options as it likes.
+-- The example of DLI's upsert-kafka manual: the newest state of every order.
+-- Changed: addresses, group and topics are filled in, and the two tables are on two topics, because the manual's job would
+-- read what it writes; the layout is that of `tidemill format`.
 -- It reads what comes after its start, so that records are written when it says that it is ready, from another window.
 --
 --     tidemill broker start --detach
---     tidemill run --local examples/dli.sql
---     tidemill topic write orders examples/topics/dli/orders.jsonl
+--     tidemill run --local examples/dli/orders.sql
+--     tidemill topic write orders examples/dli/orders/orders.jsonl
 --     tidemill topic read orders_by_id
 CREATE TABLE orders (
   order_id STRING,
@@ -19,12 +21,12 @@ CREATE TABLE orders (
   'connector' = 'kafka',
   'topic' = 'orders',
   'properties.bootstrap.servers' = 'localhost:9092',
-  'properties.group.id' = 'GroupId',
+  'properties.group.id' = 'orders-by-id',
   'scan.startup.mode' = 'latest-offset',
   "format" = "json"
 );
 
-CREATE TABLE upsert_kafka_sink (
+CREATE TABLE UPSERTKAFKASINK (
   order_id STRING,
   order_channel STRING,
   order_time STRING,
@@ -43,4 +45,4 @@ CREATE TABLE upsert_kafka_sink (
   'value.format' = 'json'
 );
 
-INSERT INTO upsert_kafka_sink SELECT * FROM orders;
+INSERT INTO UPSERTKAFKASINK SELECT * FROM orders;

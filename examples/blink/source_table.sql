@@ -1,7 +1,11 @@
--- A script of Blink: keys and messages are bytes, options have bare names, the PRIMARY KEY is the record's key.
--- `tidemill translate --from blink examples/blink.sql` writes it as today's Flink.
+-- A source table of Blink's: the record's key and message as bytes, its topic, partition and offset beside them, a
+-- watermark of Blink's form. Every order goes out under the name of its customer.
+-- `tidemill translate --from blink examples/blink/source_table.sql` writes it as today's Flink.
 --
---     tidemill run --local examples/blink.sql
+--     tidemill broker start --detach
+--     tidemill topic write blink_orders examples/blink/source_table/blink_orders.jsonl
+--     tidemill run --local --bounded examples/blink/source_table.sql
+--     tidemill topic read orders_by_name
 CREATE TABLE source_kafka (
   messageKey VARBINARY,
   `message` VARBINARY,
@@ -12,7 +16,7 @@ CREATE TABLE source_kafka (
   WATERMARK wk FOR ts AS withOffset(ts, 2000)
 ) WITH (
   type = 'kafka010',
-  topic = 'orders',
+  topic = 'blink_orders',
   `group.id` = 'copy',
   bootstrap.servers = 'localhost:9092',
   startupMode = 'EARLIEST'

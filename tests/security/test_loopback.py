@@ -1,0 +1,37 @@
+"""No server of ours can be reached from another machine, unless its user says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from harness.sockets import is_loopback, listening
+
+_SPARK = """
+import os, sys
+from tidemill.spark.engine import create_spark
+spark = create_spark("local[1]", {"spark.ui.enabled": "true", "spark.ui.port": "0"})
+# A Python worker and its daemon are part of it.
+spark.sparkContext.parallelize([1], 1).map(lambda x: x).collect()
+print(spark.sparkContext._gateway.proc.pid, flush=True)
+sys.stdin.readline()
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+def test_spark_and_its_pages_listen_on_loopback_only() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _SPARK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None
+        jvm = int(process.stdout.readline())
+        found = listening(jvm) + listening(process.pid)
+        process.stdin.write("\n")
+        process.stdin.close()
+        process.wait(60)
+    # Its driver, its blocks, its pages.
+    assert len(found) >= 3
+    assert all(is_loopback(address) for address, _ in found), found
