@@ -5,10 +5,12 @@ ENV := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -q
 # So many processes of tests side by side, each with a Spark and a broker of its own.
 JVMS ?= 2
+# What was measured is shown in docs/, also if a target was missed.
+SHOWN = missed=$$?; $(BIN)/python tools/docs.py; exit $$missed
 # Tests start commands and workers, which need not compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev kernel demo test test-fast test-jvm test-security test-kill lint format docs wheel bench rewrite parity-setup parity-record plans-record parity-full bench-one bench-state bench-windows clean fuzz
+.PHONY: help dev kernel demo test test-fast test-jvm test-security test-kill lint format docs wheel rewrite parity-setup parity-record plans-record parity-full bench bench-quick bench-latency bench-growth clean fuzz
 
 help:            ## Show the verbs
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -52,9 +54,6 @@ rewrite: $(ENV)  ## Rewrite the golden files of data-driven tests
 docs: $(ENV)     ## Write the generated parts of docs/
 	$(BIN)/python tools/docs.py
 
-bench: kernel    ## Rates of reading, grouping and writing, and workers' memory, held to their targets
-	$(BIN)/python bench/run.py
-
 parity-setup: $(ENV)       ## Install Flink, whose answers the parity tests are recorded from
 	@$(BIN)/python tools/flink/install.py $(FLINK_PYTHON)
 
@@ -67,14 +66,17 @@ plans-record: $(ENV)       ## Record Flink's plans: new and changed statements, 
 parity-full: kernel        ## Replay every parity case in every way
 	PARITY=full $(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder tests/parity
 
-bench-one: kernel          ## One bounded script on Flink and on Tidemill, alternating, held to its target: CASE=name [ROWS=…]
-	@$(BIN)/python bench/one.py '$(CASE)' $(if $(ROWS),--rows $(ROWS))
+bench: kernel    ## Beside Flink, taking turns: all workloads, or ONLY="pv_uv nexmark/"; about 90 minutes of a quiet machine
+	$(BIN)/python -m bench.suite $(if $(ONLY),--only $(ONLY)) $(BENCH); $(SHOWN)
 
-bench-state: kernel        ## Batches over a state that grows to 10M keys, with a heap of 2 GiB, held to their time at 1M
-	@$(BIN)/python bench/state.py
+bench-quick: kernel        ## A part of it, with fewer rows, in ten minutes
+	$(BIN)/python -m bench.suite --quick $(if $(ONLY),--only $(ONLY)) $(BENCH)
 
-bench-windows: kernel      ## What closing a window of a million keys reads, alone and beside one that stays open
-	@$(BIN)/python bench/windows.py
+bench-latency: kernel      ## How long a row is on its way, beside Flink; and the batches of a job that falls behind
+	$(BIN)/python -m bench.latency $(BENCH); $(SHOWN)
+
+bench-growth: kernel       ## Time per row as input, state, partitions and sinks grow; start-up; empty batches
+	$(BIN)/python -m bench.growth $(if $(ONLY),--only $(ONLY)) $(BENCH); $(SHOWN)
 
 wheel: kernel    ## Build the wheel, kernel jar and Kafka client inside
 	rm -rf build/lib build/bdist.* && $(BIN)/python -m build --wheel --no-isolation --outdir dist .

@@ -21,7 +21,6 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(EXAMPLES.rglob("*.sql"))
 PROGRAMS = [p for p in sorted(EXAMPLES.glob("*.py")) if "Session" in p.read_text("utf-8")]
 """The other files of Python's hold functions of scripts."""
-CASES = sorted((EXAMPLES.parent / "bench" / "cases").glob("*.sql"))
 VARIABLES = {"BOOTSTRAP": "localhost:9092"}
 VENDORS = ("oceanus", "blink", "dli")
 """Whose examples have a directory of their own."""
@@ -76,16 +75,6 @@ def test_script_begins_with_how_to_run_it(path: Path) -> None:
     assert run.endswith(f"examples/{shown(path)}")
     for name in set(re.findall(r"\$\{(\w+)\}", text)):
         assert f"--var {name}=" in run
-
-
-@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_a_benchmark_can_be_run(path: Path) -> None:
-    variables = dict.fromkeys(re.findall(r"\$\{(\w+)\}", path.read_text("utf-8")), "x") | VARIABLES
-    modern = read_modern([read_script(path)], variables)
-    (job,) = [
-        answer for answer in compile_script(modern.script, Environment()) if isinstance(answer, Job)
-    ]
-    assert not job.not_runnable
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.name)

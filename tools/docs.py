@@ -3,7 +3,8 @@
     python tools/docs.py            write them
     python tools/docs.py --check    say which pages are stale, and fail if any is
 
-In: pages of docs/ that hold blocks like the one below. Out: the same pages, each block's content made anew.
+In: pages of docs/ that hold blocks like the one below. Out: the same pages, each block's content made anew, and the
+pictures of what was measured.
 
     <!-- make docs: connector-options kafka -->
     …
@@ -31,9 +32,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 sys.path.insert(0, str(ROOT / "tests" / "parity"))
+sys.path.append(str(ROOT))
 
 from case import MARKS, case_paths, read_case, read_sheet, sheet_paths  # noqa: E402
 
+from bench import figures  # noqa: E402
 from tidemill.plan.advice import CODES as ADVICE  # noqa: E402
 from tidemill.plan.functions import (  # noqa: E402
     AGGREGATES,
@@ -539,6 +542,7 @@ def _prose(text: str) -> str:
 # --- pages ---------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[..., str]] = {
+    **figures.BLOCKS,
     "aggregates": aggregates,
     "commands": commands,
     "connector-metadata": connector_metadata,
@@ -576,8 +580,18 @@ def filled(text: str) -> str:
     return BLOCK.sub(fill, text)
 
 
-def stale() -> list[Path]:
-    return [p for p in pages() if filled(p.read_text("utf-8")) != p.read_text("utf-8")]
+def made() -> dict[Path, str]:
+    """All that is generated, whole or in part, as it must be now."""
+    pictures = {DOCS / name: draw() for name, draw in figures.PICTURES.items()}
+    return {path: filled(path.read_text("utf-8")) for path in pages()} | pictures
+
+
+def stale() -> dict[Path, str]:
+    return {
+        path: text
+        for path, text in made().items()
+        if not path.exists() or path.read_text("utf-8") != text
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -585,12 +599,13 @@ def main(arguments: list[str]) -> int:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
     old = stale()
-    for path in old:
+    for path, text in old.items():
         shown = path.relative_to(ROOT)
         if arguments:
             print(f"{shown} is stale: run make docs", file=sys.stderr)
         else:
-            path.write_text(filled(path.read_text("utf-8")), encoding="utf-8")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
             print(f"{shown} written", file=sys.stderr)
     return 1 if arguments and old else 0
 

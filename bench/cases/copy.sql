@@ -1,5 +1,6 @@
 -- From topic to topic with a projection and a filter, json both ways.
 -- wanted: 1.2
+-- rows: 2000000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

@@ -1,5 +1,6 @@
 -- Updates with 115-byte rows before and after, debezium-json, into nothing: a record gives two rows.
 -- wanted: 1.2
+-- rows: 2000000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${changes}',

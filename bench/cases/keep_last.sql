@@ -1,6 +1,7 @@
 -- The last order of each of 200,000 users, into nothing.
 -- wanted: 1.5
 -- state
+-- rows: 1000000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT, seen AS PROCTIME()) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

@@ -1,6 +1,8 @@
 -- Clicks of each of 100,000 users in every session, which ends five seconds after a click, into nothing.
 -- wanted: 1.5
 -- state
+-- rows: 600000
+-- compared: 200000
 CREATE TABLE clicks (
   user_id BIGINT, page STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
 ) WITH (

@@ -1,6 +1,9 @@
 -- Clicks of each of 100,000 users in every ten seconds, into nothing.
 -- wanted: 1.5
 -- state
+-- rows: 1500000
+-- compared: 300000
+-- quick: 600000
 CREATE TABLE clicks (
   user_id BIGINT, page STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
 ) WITH (

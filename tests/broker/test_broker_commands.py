@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from harness.kafka import consume, produce
 from tidemill.broker import Broker, find_running, topics
+from tidemill.cli import cli
 from tidemill.cli.broker import broker as broker_group
 from tidemill.cli.topic import topic as topic_group
 from tidemill.errors import TidemillError
@@ -29,7 +30,7 @@ def run(
     group: click.Group, *arguments: str, stdin: str | bytes | None = None
 ) -> tuple[int, str, str]:
     """Exit code, standard output and standard error, as the command `tidemill` gives them."""
-    result = CliRunner().invoke(group, list(arguments), input=stdin)
+    result = CliRunner().invoke(cli, [str(group.name), *arguments], input=stdin)
     if isinstance(result.exception, TidemillError):
         return result.exception.exit_code, result.stdout, result.stderr + str(result.exception)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tidemill.broker import Security
 from tidemill.broker import security as securities
 from tidemill.broker.security import keytab_principals
-from tidemill.cli.broker import broker as broker_group
+from tidemill.cli import cli
 from tidemill.errors import TidemillError, UsageError
 
 
@@ -214,7 +214,7 @@ def test_keytab_without_the_broker_is_refused(
 
 def start(*arguments: str) -> TidemillError:
     """The refusal to start so; `main` prints it."""
-    problem = CliRunner().invoke(broker_group, ["start", *arguments]).exception
+    problem = CliRunner().invoke(cli, ["broker", "start", *arguments]).exception
     assert isinstance(problem, TidemillError), problem
     return problem
 

@@ -42,12 +42,18 @@ retention, and `== group NAME` what a consumer group has committed, maybe nothin
 group's real name. `== registry` asks for a schema registry of the case's own, at `${REGISTRY}`, that has these
 subjects and schemas, numbered from 1 on.
 
+A topic's `events=600 density=20` is so many events of bench/nexmark, so many to a second, in its partitions in turn.
+`== script file=bench/nexmark/q0.sql` takes the script from a file of the tree, and `== sink` has the options of
+the table that stands in the place of its blackhole. `== files NAME` is a directory, empty or with a file of
+these lines; `${NAME}` is its path.
+
 What to look at: `select` (the changelog of the last SELECT), `topic NAME` (the wire), `group NAME` (the
-offsets that it has committed in the end), `registry` (the subjects and schemas in the end), `error CODE
-fragment` (our diagnostic's code, and words that Flink's error must hold). A topic's `timestamps` are
+offsets that it has committed in the end), `registry` (the subjects and schemas in the end), `files NAME` (the
+lines of all files in a directory, each behind its subdirectory), `error CODE fragment` (our diagnostic's code, and
+words that Flink's error must hold). A topic's `timestamps` are
 compared if asked for, and `partitions` also of records without a key, whose partition Kafka picks at
 random where a topic has several. `by key` says that only the order within a key is promised, `last` that of
-the records of a key only the last one is.
+the records of a key only the last one is, which alone is written down.
 """
 
 from __future__ import annotations
@@ -56,6 +62,7 @@ import hashlib
 import itertools
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -66,6 +73,7 @@ FLINK = "2.2.1"
 HERE = Path(__file__).resolve().parent
 CASES = HERE / "cases"
 SHEETS = HERE / "sheets"
+ROOT = HERE.parent.parent
 
 # The table of a sheet's rows.
 SAMPLES = """CREATE TABLE samples ({columns}) WITH (
@@ -91,8 +99,7 @@ class CaseError(Exception):
 
     def __init__(self, path: Path, line: int, message: str) -> None:
         resolved = path.resolve()
-        root = HERE.parent.parent
-        shown = resolved.relative_to(root) if resolved.is_relative_to(root) else path
+        shown = resolved.relative_to(ROOT) if resolved.is_relative_to(ROOT) else path
         super().__init__(f"{shown}:{line}: {message}")
 
 
@@ -146,7 +153,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One thing to compare: of `what` select, topic, group, registry or error."""
+    """One thing to compare: of `what` select, topic, group, registry, files or error."""
 
     what: str
     topic: str | None = None
@@ -154,6 +161,11 @@ class Look:
     code: str | None = None
     fragment: str | None = None
     group: str | None = None
+    files: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        return self.topic or self.group or self.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +185,7 @@ class Result:
     error: str | None = None
     groups: Mapping[str, Offsets] = field(default_factory=dict)
     registry: Schemas | None = None
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +203,8 @@ class Case:
     deleted: Offsets = ()
     registry: Schemas | None = None
     """What a registry holds when the script starts; None if there is no registry."""
+    files: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Name and lines of each directory."""
 
     @property
     def name(self) -> str:
@@ -202,7 +217,7 @@ class Case:
     @property
     def input(self) -> str:
         """Sum of all that a recording depends on. Our own error code and marks are not part of it."""
-        looks = [[look.what, look.topic or look.group, sorted(look.words)] for look in self.looks]
+        looks = [[look.what, look.name, sorted(look.words)] for look in self.looks]
         topics = [[topic.name, topic.partitions, *topic.configs] for topic in self.topics]
         steps = [
             [*step.partitions, *([topic, format_record(record)] for topic, record in step.records)]
@@ -212,6 +227,7 @@ class Case:
         # Nothing is added for a case that has none of these, so that its sum stays.
         parts += [[group.name, *group.offsets] for group in self.groups]
         parts += [["registry", *self.registry]] if self.registry is not None else []
+        parts += [["files", name, *lines] for name, lines in self.files]
         return checksum([*parts, self.deleted] if self.deleted else parts)
 
     @property
@@ -497,6 +513,7 @@ def read_case(path: Path) -> Case:
     comment, begin = _comment(path, lines)
     topics: dict[str, Topic] = {}
     groups: dict[str, Group] = {}
+    files: dict[str, tuple[str, ...]] = {}
     steps = [_Step()]
     once: dict[str, _Section] = {}
     ours: list[_Section] = []
@@ -506,13 +523,15 @@ def read_case(path: Path) -> Case:
                 _read_topic(section, name, settings, topics, steps)
             case ("group", name) if name not in groups and name not in topics:
                 groups[name] = Group(name, _read_offsets(section, topics))
+            case ("files", name) if name not in files:
+                files[name] = tuple(line for _, line in section.lines())
             case ("step",):
                 if any(True for _ in section.lines()):
                     section.fail(
                         "records stand in a topic section after the step", section.line + 1
                     )
                 steps.append(_Step())
-            case ("script", *_) | ("look",) | ("mark",) | ("deleted",) | ("registry",):
+            case ("script", *_) | ("look" | "mark" | "deleted" | "registry" | "sink",):
                 kind = section.words[0]
                 if kind in once:
                     section.fail(f"the case has a second section '{kind}'")
@@ -526,8 +545,9 @@ def read_case(path: Path) -> Case:
             raise CaseError(path, len(lines), f"the case has no section '{kind}'")
     registry = _read_schemas(once["registry"]) if "registry" in once else None
     servers = ["BOOTSTRAP", *(["REGISTRY"] if registry is not None else [])]
-    script, quiet = _read_script(once["script"], [*servers, *topics, *groups])
-    looks = _read_looks(once["look"], topics, groups, registry)
+    names = [*servers, *topics, *groups, *files]
+    script, quiet = _read_script(once["script"], once.get("sink"), names)
+    looks = _read_looks(once["look"], topics, groups, registry, files)
     deleted = _read_offsets(once["deleted"], topics) if "deleted" in once else ()
     mark = _read_mark(once["mark"]) if "mark" in once else None
     expected = _read_ours(ours, looks) if ours else None
@@ -550,6 +570,7 @@ def read_case(path: Path) -> Case:
         tuple(groups.values()),
         deleted,
         registry,
+        tuple(files.items()),
     )
 
 
@@ -568,6 +589,7 @@ def _read_topic(
 ) -> None:
     known = dict(word.partition("=")[::2] for word in settings)
     count = known.pop("partitions", None)
+    generated = _generated(section, known.pop("events", None), known.pop("density", None))
     for setting in known:
         if "." not in setting:
             section.fail(f"a topic has no setting '{setting}'")
@@ -593,6 +615,23 @@ def _read_topic(
         if partition >= partitions:
             section.fail(f"topic '{name}' has no partition {partition}", number)
         steps[-1].records.append((name, replace(record, partition=partition)))
+    for turn, value in generated:
+        steps[-1].records.append((name, Record(value, partition=turn % partitions)))
+
+
+def _generated(
+    section: _Section, rows: str | None, density: str | None
+) -> Iterable[tuple[int, bytes]]:
+    """Events of Nexmark, each with its partition's turn."""
+    if rows is None and density is None:
+        return ()
+    if not (re.fullmatch(r"\d+", rows or "") and re.fullmatch(r"\d+(\.\d+)?", density or "")):
+        section.fail("generated records are said by two numbers, events=600 density=20")
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    from bench.nexmark.generator import events
+
+    return events(int(rows or 0), float(density or 0))
 
 
 def _read_offsets(section: _Section, topics: Mapping[str, Topic] | None = None) -> Offsets:
@@ -631,11 +670,30 @@ def format_offsets(offsets: Offsets) -> list[str]:
     ]
 
 
-def _read_script(section: _Section, names: Iterable[str]) -> tuple[str, float]:
+BLACKHOLE = "WITH ('connector' = 'blackhole')"
+
+
+def _read_script(
+    section: _Section, sink: _Section | None, names: Iterable[str]
+) -> tuple[str, float]:
     known = dict(word.partition("=")[::2] for word in section.words[1:])
     quiet = known.pop("quiet", str(QUIET_SECONDS))
+    file = known.pop("file", None)
     if known or not re.fullmatch(r"\d+(\.\d+)?", quiet):
-        section.fail("a script has no setting but quiet=SECONDS")
+        section.fail("a script has no setting but quiet=SECONDS and file=PATH")
+    if file is not None:
+        if section.text:
+            section.fail("a script is in the case or in a file, not in both", section.line + 1)
+        lines = _read(ROOT / file)
+        # What its header says to those who measure is not part of a script.
+        begin = next((i for i, line in enumerate(lines) if not line.startswith("--")), 0)
+        section = _Section(ROOT / file, begin, (), tuple(lines[begin:]))
+    if sink is not None:
+        if sum(line.count(BLACKHOLE) for line in section.body) != 1:
+            sink.fail(f"the script has not one {BLACKHOLE}")
+        options = " ".join(line for _, line in sink.lines())
+        body = (line.replace(BLACKHOLE, f"WITH ({options})") for line in section.body)
+        section = replace(section, body=tuple(body))
     for number, line in section.lines():
         for name in re.findall(r"\$\{([^}]*)\}?", line):
             if name not in names:
@@ -651,6 +709,7 @@ def _read_looks(
     topics: Mapping[str, Topic],
     groups: Mapping[str, Group],
     registry: Schemas | None,
+    files: Mapping[str, tuple[str, ...]],
 ) -> tuple[Look, ...]:
     looks = []
     for number, line in section.lines():
@@ -669,16 +728,16 @@ def _read_looks(
                 looks.append(Look("group", group=name))
             case ["registry"] if registry is not None:
                 looks.append(Look("registry"))
+            case ["files", name] if files.get(name) == ():
+                looks.append(Look("files", files=name))
             case ["error", code, _, *_] if re.fullmatch(r"[A-Z]+-\d{3}", code):
                 looks.append(Look("error", code=code, fragment=line.split(None, 2)[2].strip()))
             case _:
-                wanted = (
-                    "'select', 'topic NAME …', 'group NAME', 'registry' or 'error CODE fragment'"
-                )
-                section.fail(f"a look is {wanted}", number)
+                known = "'select', 'topic NAME …', 'group NAME', 'registry', 'files NAME'"
+                section.fail(f"a look is {known} or 'error CODE fragment'", number)
     if not looks:
         section.fail("there is nothing to look at")
-    seen = [(look.what, look.topic, look.group) for look in looks]
+    seen = [(look.what, look.name) for look in looks]
     if len(set(seen)) < len(seen):
         section.fail("the same thing is looked at twice")
     return tuple(looks)
@@ -697,7 +756,7 @@ def _read_ours(sections: list[_Section], looks: tuple[Look, ...]) -> Result:
     topics: dict[str, tuple[Record, ...]] = {}
     groups: dict[str, Offsets] = {}
     registry: Schemas | None = None
-    named = [(look.what, look.topic or look.group) for look in looks]
+    named = [(look.what, look.name) for look in looks]
     known = [(what, name) if name else (what,) for what, name in named]
     for section in sections:
         about = section.words[1:] or (known[0] if len(known) == 1 else ())
@@ -811,6 +870,7 @@ def read_answer(path: Path) -> Answer:
     topics: dict[str, tuple[Record, ...]] = {}
     groups: dict[str, Offsets] = {}
     registry: Schemas | None = None
+    files: dict[str, tuple[str, ...]] = {}
     for section in _sections(path, lines, len(head)):
         match section.words:
             case ("types",):
@@ -825,11 +885,13 @@ def read_answer(path: Path) -> Answer:
                 groups[name] = _read_offsets(section)
             case ("registry",):
                 registry = _read_schemas(section)
+            case ("files", name):
+                files[name] = tuple(line for _, line in section.lines())
             case ("error",):
                 error = section.text
             case _:
                 section.fail(f"there is no section '{' '.join(section.words)}' in an answer")
-    result = Result(select, topics, error, groups, registry)
+    result = Result(select, topics, error, groups, registry, files)
     return Answer(path, head["recorded"], head["input"], types, mode, result)
 
 
@@ -867,6 +929,8 @@ def write_answer(answer: Answer) -> str:
         lines += [f"== group {group}", *format_offsets(offsets)]
     if result.registry is not None:
         lines += ["== registry", *(f"{subject} {schema}" for subject, schema in result.registry)]
+    for name, found in result.files.items():
+        lines += [f"== files {name}", *found]
     if result.error is not None:
         lines += ["== error", result.error]
     return "\n".join(lines) + "\n"

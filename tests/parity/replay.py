@@ -50,6 +50,7 @@ from tidemill.types import Field
 class Way(Enum):
     STRAIGHT = "straight"
     SINGLE = "one record a batch"
+    """Or a 25th of the records, where they are many."""
     RESTARTED = "stopped in the middle and restarted"
 
 
@@ -84,7 +85,9 @@ class _Rows:
 def missing(case: Case) -> str | None:
     """What a case needs that cannot be executed yet: it is planned, not run, until there is nothing left to name."""
     names = {each.name: each.name for each in (*case.topics, *case.groups)}
-    script = fill(case.script, {**names, "BOOTSTRAP": "b:9092", "REGISTRY": "http://r:8081"})
+    values = {**names, "BOOTSTRAP": "b:9092", "REGISTRY": "http://r:8081"}
+    values |= {name: "/files" for name, _ in case.files}
+    script = fill(case.script, values)
     try:
         require_runnable(compile_script(parse_script(Source("case.sql", script)), Environment()))
     except TidemillError as error:
@@ -104,6 +107,7 @@ def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: s
             replayed.code, replayed.error = found.code, f"{found.code}: {found.message}"
         finally:
             replayed.close()
+        files = world.files(case)
     rows = [Row(r.kind, unfill(r.text, world.values)) for r in replayed.output.rows]
     found_topics = {
         look.topic: tuple(wire.read(bootstrap, case, look, names[look.topic]))
@@ -116,7 +120,7 @@ def run(case: Case, way: Way, bootstrap: str, spark: Any, place: Path, serial: s
         if look.group
     }
     return Ours(
-        Result(tuple(rows), found_topics, replayed.error, groups, world.schemas()),
+        Result(tuple(rows), found_topics, replayed.error, groups, world.schemas(), files),
         replayed.code,
         replayed.types,
         replayed.keys,
@@ -162,7 +166,8 @@ class _Replayed:
         return self.values["BOOTSTRAP"]
 
     def _start(self, one_by_one: bool = False) -> None:
-        settings = {"tidemill.batch.max-rows": "1"} if one_by_one else {}
+        many = sum(len(step.records) for step in self.case.steps)
+        settings = {"tidemill.batch.max-rows": str(max(1, many // 25))} if one_by_one else {}
         self.session = Session(
             self.spark,
             checkpoint=self.place,
@@ -275,6 +280,9 @@ def compare(case: Case, answer: Answer, ours: Ours) -> None:
             _compare_group(look.group, ours, answer.result)
         elif look.what == "registry":
             _compare_registry(ours, answer.result)
+        elif look.files:
+            lines = [Counter(side.files[look.files]) for side in (ours.result, answer.result)]
+            _same_bag(f"files {look.files}", *lines)
 
 
 def _compare_ours(expected: Result, answer: Answer, ours: Ours) -> None:

@@ -84,6 +84,8 @@ def test_a_case_has_the_answer_of_its_input(path: Path) -> None:
             assert look.group in answer.result.groups
         elif look.what == "registry":
             assert answer.result.registry is not None
+        elif look.files:
+            assert look.files in answer.result.files
         else:
             assert look.fragment and look.fragment in (answer.result.error or "")
     text = case.answer_path.read_text(encoding="utf-8")
@@ -315,6 +317,78 @@ def test_the_set_up_is_part_of_the_input(tmp_path: Path) -> None:
         SET_UP.replace('"int"', '"long"'),
         SET_UP.replace("in partitions=3", "in partitions=4"),
         SET_UP.replace("\ngroup g\ntopic", "\ngroup h\ntopic"),
+    ]
+    assert len({read_case(written(tmp_path, text)).input for text in changed}) == len(changed)
+
+
+NEXMARK = """\
+# A sentence.
+
+== topic nexmark partitions=2 events=60 density=500
+
+== topic out
+
+== files side
+1,a
+
+== files dir
+
+== sink
+'connector' = 'kafka',
+'topic' = '${out}'
+
+== script file=bench/nexmark/q0.sql
+
+== look
+topic out
+files dir
+"""
+
+
+def test_events_are_generated_and_a_script_is_taken_from_a_file(tmp_path: Path) -> None:
+    case = read_case(written(tmp_path, NEXMARK))
+    records = [record for _, record in case.steps[0].records]
+    assert [(record.value or b"")[:15] for record in records[:5]] == [
+        b'{"event_type":0',
+        *[b'{"event_type":1'] * 3,
+        b'{"event_type":2',
+    ]
+    # Two milliseconds lie between them, and each has its partition.
+    assert [record.partition for record in records] == [0, 1] * 30
+    assert "WITH ('connector' = 'kafka', 'topic' = '${out}')" in case.script
+    assert "blackhole" not in case.script
+    assert case.files == (("side", ("1,a",)), ("dir", ()))
+    assert [(look.what, look.name) for look in case.looks] == [("topic", "out"), ("files", "dir")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (" density=500", "", "x.case:3: generated records are said by two numbers"),
+        ("file=bench", "file=there", "there/nexmark/q0.sql:1: the file cannot be read"),
+        ("q0.sql\n", "q0.sql\nSELECT 1;\n", "a script is in the case or in a file, not in both"),
+        ("q0.sql", "q10.sql", "the script has not one WITH ('connector' = 'blackhole')"),
+        ("nexmark partitions", "other partitions", "names a topic 'nexmark' that no section"),
+        ("files dir\n", "files side\n", "a look is 'select'"),
+    ],
+)
+def test_a_mistake_in_what_is_generated_or_taken_is_told(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in NEXMARK
+    text = new.join(NEXMARK.rsplit(old, 1))
+    with pytest.raises(CaseError, match=re.escape(message)):
+        read_case(written(tmp_path, text))
+
+
+def test_events_files_and_the_sink_are_part_of_the_input(tmp_path: Path) -> None:
+    changed = [
+        NEXMARK,
+        NEXMARK.replace("events=60", "events=61"),
+        NEXMARK.replace("density=500", "density=20"),
+        NEXMARK.replace("1,a", "1,b"),
+        NEXMARK.replace("'connector' = 'kafka'", "'connector' = 'upsert-kafka'"),
+        NEXMARK.replace("q0.sql", "q1.sql"),
     ]
     assert len({read_case(written(tmp_path, text)).input for text in changed}) == len(changed)
 

@@ -1,11 +1,13 @@
-"""A case's topics, records, consumer groups and schemas: the recorder and the replay see the same wire."""
+"""A case's topics, records, consumer groups, schemas and files: the recorder and the replay see the same wire."""
 
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from case import Case, Look, Offsets, Record, Schemas, Topic, unfill
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -42,18 +44,40 @@ class World:
             for number in subjects[subject]
         )
 
+    def files(self, case: Case) -> dict[str, tuple[str, ...]]:
+        """Of each directory that is looked at, the lines, each behind the subdirectory that it is in."""
+        return {
+            look.files: tuple(sorted(_lines_of(Path(self.values[look.files]))))
+            for look in case.looks
+            if look.files
+        }
+
+
+def _lines_of(root: Path) -> Iterator[str]:
+    for path in root.rglob("*"):
+        if path.is_file() and not path.name.startswith((".", "_")):
+            place = path.parent.relative_to(root).as_posix()
+            yield from (f"{place} {line}" for line in path.read_text("utf-8").splitlines())
+
 
 @contextmanager
 def world(bootstrap: str, case: Case, names: Mapping[str, str], run: str) -> Iterator[World]:
-    values = {**names, "BOOTSTRAP": bootstrap}
-    if case.registry is None:
-        yield World(values, None)
-        return
-    with registry.running() as found:
-        for subject, schema in case.registry:
-            found.register(subject, schema)
-        # Clients keep what they have learnt of a registry by its address, and a port may come again.
-        yield World({**values, "REGISTRY": f"{found.url}/{run}"}, found)
+    with tempfile.TemporaryDirectory() as place:
+        values = {**names, "BOOTSTRAP": bootstrap}
+        for name, lines in case.files:
+            directory = Path(place, name)
+            directory.mkdir()
+            if lines:
+                (directory / "lines").write_text("\n".join(lines) + "\n", "utf-8")
+            values[name] = str(directory)
+        if case.registry is None:
+            yield World(values, None)
+            return
+        with registry.running() as found:
+            for subject, schema in case.registry:
+                found.register(subject, schema)
+            # Clients keep what they have learnt of a registry by its address, and a port may come again.
+            yield World({**values, "REGISTRY": f"{found.url}/{run}"}, found)
 
 
 def prepare(bootstrap: str, case: Case, names: Mapping[str, str]) -> None:

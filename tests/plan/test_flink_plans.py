@@ -38,6 +38,7 @@ from recorded import with_tables  # noqa: E402
 from tidemill.errors import Diagnostic, Source, TidemillError  # noqa: E402
 from tidemill.plan.environment import Environment, Job, Text, compile_script  # noqa: E402
 from tidemill.sql import ast, parse_script  # noqa: E402
+from tidemill.tables.modern import modernise  # noqa: E402
 
 # What we refuse only because we cannot do it yet: no answer to what Flink refuses.
 NOT_YET = {"PLAN-014", "PLAN-020", "SQL-017"}
@@ -64,7 +65,7 @@ def plan(sql: str, environment: Environment) -> Planned:
     columns: tuple[str, ...] = ()
     roots: list[Tree] = []
     try:
-        script = parse_script(Source("entry.sql", sql))
+        script, _ = modernise(parse_script(Source("entry.sql", sql)))
         for statement in script.statements:
             is_job = isinstance(statement, JOBS) or getattr(statement, "query", None) is not None
             if not is_job or isinstance(statement, ast.CreateView):
@@ -185,7 +186,8 @@ SERVERS = {"BOOTSTRAP": "b:9092", "REGISTRY": "http://r:8081"}
 
 def difference_of_case(case: Case, recorded: str) -> str | None:
     names = {each.name: each.name for each in (*case.topics, *case.groups)}
-    ours = plan(fill(case.script, {**names, **SERVERS}), Environment())
+    files = {name: f"/{name}" for name, _ in case.files}
+    ours = plan(fill(case.script, {**names, **files, **SERVERS}), Environment())
     # The types of what comes out are compared when the case is replayed.
     ours = dataclasses.replace(ours, columns=())
     return differences(Planned((), parse_plan(recorded)), ours, None)

@@ -76,3 +76,33 @@ def test_records_without_a_value_are_counted(world: World) -> None:
     world.run(script(world, topic, target))
     assert world.values(target) == [expected(0), expected(2)]
     assert world.losses == {"src: null value": 1}
+
+
+def test_fields_of_a_row_that_nobody_reads_are_not_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [
+        {"id": 1, "inner_": {"a": "no number", "b": "one", "c": {"d": 1.5, "e": [1]}}},
+        {"id": "2", "inner_": {"b": "two", "c": None}},
+        {"id": 3, "inner_": None},
+        {"id": 4, "inner_": {"c": {"d": 2, "e": 3}, "a": 7}},
+    ]
+    topic, target, without = world.create(*records), world.create(), world.create()
+
+    def copy(target: str) -> str:
+        return f"""
+        CREATE TABLE src (id INT, inner_ ROW<a INT, b STRING, c ROW<d DOUBLE, e INT>>) {world.kafka(topic)};
+        CREATE TABLE dst (id INT, b STRING, d DOUBLE) {world.kafka(target)};
+        INSERT INTO dst SELECT id, inner_.b, inner_.c.d FROM src WHERE inner_.c.d IS NULL OR inner_.c.d < 9;
+        """
+
+    world.run(copy(target))
+    assert [tuple(row.values()) for row in world.values(target)] == [
+        (1, "one", 1.5),
+        (2, "two", None),
+        (3, None, None),
+        (4, None, 2.0),
+    ]
+    monkeypatch.setattr(source, "straight_way", lambda *_: None)
+    world.run(copy(without))
+    assert world.values(without) == world.values(target)

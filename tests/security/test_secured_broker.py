@@ -22,6 +22,7 @@ from tidemill.broker.jars import fetch
 from tidemill.broker.java import find_java
 from tidemill.broker.records import Record
 from tidemill.broker.security import kerberos_login
+from tidemill.cli import cli
 from tidemill.cli.broker import broker as broker_group
 from tidemill.cli.topic import topic as topic_group
 from tidemill.errors import JobError, TidemillError
@@ -268,7 +269,7 @@ def test_a_token_lets_in(sasl_plaintext, tmp_path: Path, topic_name: Name) -> No
 
 
 def run(group: click.Group, *arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(group, list(arguments), input=stdin)
+    result = CliRunner().invoke(cli, [str(group.name), *arguments], input=stdin)
     if isinstance(result.exception, TidemillError):
         return result.exception.exit_code, result.stdout, result.stderr + str(result.exception)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -4,16 +4,19 @@ In, a request a line; out, an answer a line:
 
     {"do": "start", "statements": […], "settings": {…}}   → {"types": [[name, type]…], "plans": […]}
     {"do": "settle", "quiet": 3, "patience": 120}         → {"rows": [[kind, text]…], "ended": bool}
+    {"do": "finish", "patience": 600}                     → {"seconds": since the start}
     {"do": "stop", "savepoints": directory}               → {"rows": …}
     {"do": "plan", "statements": […]}                     → {"types": …, "plan": text}
 
 `start` runs the statements in a fresh TableEnvironment on the one cluster of this process; a final
 SELECT is collected. `settle` answers when all jobs have ended, or when every task runs and nothing has
 moved for `quiet` seconds: no row came, no operator counted a record, no source has records pending.
-`stop` cancels what still runs, or, told where, ends it with a savepoint. `plan` runs all statements but the
-last, which is only explained; no job starts and nothing outside is asked. An answer with
-`"error": [[class, message]…]`, the chain of causes, says that Flink refused or failed, one with
-`"fault": text` that the oracle did; what was known by then is in the answer too.
+`finish` waits for the end of jobs that end by themselves and counts nothing meanwhile, because it is for
+measuring; so is `"explained": false` of a `start`, which then asks for no plans. `stop` cancels what still
+runs, or, told where, ends it with a savepoint. `plan` runs all statements but the last, which is only
+explained; no job starts and nothing outside is asked. An answer with `"error": [[class, message]…]`, the
+chain of causes, says that Flink refused or failed, one with `"fault": text` that the oracle did; what was
+known by then is in the answer too.
 
 Law: whatever a request does, it gets exactly one answer, and a row's text is written by Flink's JSON
 format. Only what that format cannot carry (an interval, a map whose keys are no strings, a fraction of a
@@ -56,7 +59,9 @@ CLUSTER = {
     # A cluster of many short jobs need not remember them.
     "jobstore.max-capacity": "20",
 }
-SLOTS = 8
+# Who measures says what a cluster is like.
+CLUSTER |= json.loads(os.environ.get("TIDEMILL_FLINK_CLUSTER", "{}"))
+SLOTS = int(os.environ.get("TIDEMILL_FLINK_SLOTS", "8"))
 
 # Flink's own list for Java 17, without what only its command line needs.
 OPENED = (
@@ -315,16 +320,18 @@ class Conversation:
         self.rows: Rows | None = None
         self.plans: list[str] = []
         self.jobs: list[Any] = []
+        self.begun = time.monotonic()
 
-    def start(self, statements: list[str], settings: dict[str, str]) -> None:
+    def start(self, statements: list[str], settings: dict[str, str], explained: bool) -> None:
+        self.begun = time.monotonic()
         environment = self.flink.environment(settings)
         for statement in statements:
             bare, first = begin_of(statement)
-            if first in QUERIES:
+            if first in (*QUERIES, *JOBS) and explained:
                 self.plans.append(self.flink.plan(environment, bare))
+            if first in QUERIES:
                 self._running(environment.executeSql(statement), collected=True)
             elif first in JOBS:
-                self.plans.append(self.flink.plan(environment, bare))
                 self._running(environment.executeSql(bare), collected=False)
             else:
                 declare(environment, statement)
@@ -335,6 +342,20 @@ class Conversation:
             self.jobs.append(client.get())
         if collected:
             self.rows = Rows(self.flink, result)
+
+    def finish(self, patience: float) -> float:
+        """The seconds from the start to the end of all jobs; raises what made one fail."""
+        for job in self.jobs:
+            # Its result is asked for by Flink's client every two seconds only.
+            while not job.getJobStatus().get().isGloballyTerminalState():
+                if time.monotonic() - self.begun > patience:
+                    raise TimeoutError(f"the jobs did not end within {patience:g} seconds")
+                time.sleep(0.05)
+        seconds = time.monotonic() - self.begun
+        for job in self.jobs:
+            if job.getJobStatus().get().name() != "FINISHED":
+                job.getJobExecutionResult().get()  # raises what made it fail
+        return seconds
 
     def settle(self, quiet: float, patience: float) -> bool:
         """Whether all jobs have ended by themselves."""
@@ -436,6 +457,7 @@ class Oracle:
             requests = {
                 "start": self._start,
                 "settle": self._settle,
+                "finish": self._finish,
                 "stop": self._stop,
                 "plan": self._plan,
             }
@@ -444,12 +466,15 @@ class Oracle:
             return failure(problem)
 
     def _start(
-        self, statements: list[str], settings: dict[str, str] | None = None
+        self,
+        statements: list[str],
+        settings: dict[str, str] | None = None,
+        explained: bool = True,
     ) -> dict[str, Any]:
         self._stop()
         failed = {}
         try:
-            self.talk.start(statements, settings or {})
+            self.talk.start(statements, settings or {}, explained)
         except Exception as problem:
             failed = failure(problem)
         rows = self.talk.rows
@@ -461,6 +486,9 @@ class Oracle:
             return {"rows": self.talk.take(), "ended": ended}
         except Exception as problem:
             return {"rows": self.talk.take(), "ended": True, **failure(problem)}
+
+    def _finish(self, patience: float = 600) -> dict[str, Any]:
+        return {"seconds": self.talk.finish(patience)}
 
     def _stop(self, savepoints: str | None = None) -> dict[str, Any]:
         # Whatever becomes of the old conversation, the next request finds a new one.

@@ -143,6 +143,7 @@ class Recorder:
                 types, plans, rows, error = self._run(case, values)
             finally:
                 self.oracle.ask("stop")
+            files = world.files(case)
         looks = {look.what: look for look in case.looks}
         if error and "error" not in looks:
             raise Unrecorded("Flink failed: " + unfill(chain_text(error), values))
@@ -167,6 +168,7 @@ class Recorder:
                 if look.group
             },
             registry=world.schemas() if "registry" in looks else None,
+            files=files,
         )
         return Answer(
             case.answer_path,
@@ -201,6 +203,8 @@ class Recorder:
     def _wire(self, case: Case, look: Look, name: str, append_only: bool) -> tuple[Record, ...]:
         """What a topic holds, in an order and with the facts that are the same each time."""
         records = wire.read(self.bootstrap, case, look, name)
+        if "last" in look.words and all(r.key is not None for r in records):
+            records = list({r.key: r for r in records}.values())
         if append_only and any(topic.partitions > 1 for topic in case.topics):
             return tuple(sorted(records, key=format_record))
         if "by key" in look.words:

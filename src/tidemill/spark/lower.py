@@ -281,6 +281,7 @@ class Lowering:
                 source_clock(connector, f"s{number}", self.tally.alarm) if read.timed else None,
                 self.access,
                 self.ends_with_run,
+                read.types,
             )
             rows = read_kafka(self.spark, nodes.Scan(read.table, read.names), scanning)
             read.frame = shared(rows, read) if read.is_shared else rows

@@ -1,23 +1,26 @@
 """What a job reads of Kafka.
 
-In: the roots of its plan. Out: each table that it scans, with the columns that any of its queries wants. Law: a table
-is read once, however many queries scan it, unless its rows meet their watermark only further up.
+In: the roots of its plan. Out: each table that it scans, with the columns, and of those the fields, that any of its
+queries wants. Law: a table is read once, however many queries scan it, unless its rows meet their watermark only
+further up; rows that none of them wants do not go on to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tidemill.plan import nodes
-from tidemill.plan.expressions import Expr, Input, moved, rewrite
+from tidemill.plan.expressions import Expr, Input, conjunction, moved, rewrite
+from tidemill.plan.narrowing import NOTHING, Asked, Part, asked_of_scans, narrowed, together
 from tidemill.spark.expressions import to_sql
 from tidemill.spark.java import java_class
-from tidemill.tables.catalog import Table
+from tidemill.tables.catalog import Physical, Table
 from tidemill.tables.kafka import TopicTable
+from tidemill.types import SqlType
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,40 @@ class Read:
     """Where it has been lowered already."""
     alone: int | None = None
     """The identity of its only scan, which shares it with nobody."""
+    parts: dict[str, Part] = field(default_factory=dict)
+    """What of its columns any of them wants."""
+    wanted: list[tuple[tuple[str, ...], list[Expr]]] = field(default_factory=list)
+    """For each way that its rows go, what they must fulfil, over columns with these names."""
 
     @property
     def is_shared(self) -> bool:
         return self.scans > 1
+
+    @property
+    def types(self) -> Mapping[str, SqlType]:
+        """Of the ROW columns of which only some fields are wanted, the types with just these."""
+        found: dict[str, SqlType] = {}
+        for column in self.table.schema.columns:
+            part = self.parts.get(column.name)
+            if part and isinstance(column, Physical):
+                found[column.name] = narrowed(column.type, part)
+        return found
+
+    @property
+    def kept(self) -> str | None:
+        """Spark's SQL for the rows that anybody wants; None: all."""
+        if not all(conditions for _, conditions in self.wanted):
+            return None
+        ways = (
+            to_sql(moved(conjunction(c), {i: self.names.index(n) for i, n in enumerate(names)}))
+            for names, c in self.wanted
+        )
+        return " OR ".join(f"({way})" for way in dict.fromkeys(ways))
+
+    def ask(self, names: tuple[str, ...], asked: Asked) -> None:
+        for name, part in zip(names, asked.parts, strict=True):
+            self.parts[name] = together(self.parts.get(name, NOTHING), part)
+        self.wanted += [(names, conditions) for conditions in asked.conditions]
 
 
 def reads_of(
@@ -76,6 +109,8 @@ def reads_of(
         for below in nodes.walk(node)
     }
     watermarks = _watermarks(found)
+    asked = asked_of_scans(roots)
+    met: set[int] = set()
     for node in found:
         if not isinstance(node, nodes.Scan) or not isinstance(node.table.connector, TopicTable):
             continue
@@ -90,12 +125,15 @@ def reads_of(
             read = Read(node.table, node.names, every_partition, origin, is_timed, watermark)
             read.alone = id(node) if is_alone else None
             reads.append(read)
-            continue
-        read.names = tuple(dict.fromkeys(read.names + node.names))
-        read.scans += 1
-        read.tells_origin = read.tells_origin or is_ordered
-        read.timed = read.timed or is_timed
-        read.watermark = read.watermark or watermark
+        else:
+            read.names = tuple(dict.fromkeys(read.names + node.names))
+            read.scans += 1
+            read.tells_origin = read.tells_origin or is_ordered
+            read.timed = read.timed or is_timed
+            read.watermark = read.watermark or watermark
+        if id(node) not in met:
+            met.add(id(node))
+            read.ask(node.names, asked[id(node)])
     return reads
 
 
@@ -146,10 +184,13 @@ def shared(rows: DataFrame, read: Read) -> DataFrame:
     in their order."""
     spark = rows.sparkSession
     readers = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    kept = read.kept
     if read.timed:
         time, watermark = read.watermark.sql(read.names) if read.watermark else (None, None)
         operators = java_class(spark, "io.tidemill.state.Operators")
-        return DataFrame(operators.share(rows._jdf, time, watermark, readers), spark)
+        return DataFrame(operators.share(rows._jdf, time, watermark, kept, readers), spark)
+    if kept is not None:
+        rows = rows.where(kept)
     # The optimizer must not move a query's filters or its choice of columns below the exchange, or each query would
     # have an exchange of its own. Filters do not pass one that depends on the partition, though it is always true;
     # columns stay that the exchange itself mentions, though it never looks.

@@ -34,11 +34,11 @@ from tidemill.spark.letters import letter_box
 from tidemill.spark.operators import divert
 from tidemill.spark.types import spark_type
 from tidemill.tables.catalog import Column, Metadata, Physical, Table
-from tidemill.tables.formats import IGNORE_PARSE_ERRORS, VALUE_PREFIX
+from tidemill.tables.formats import IGNORE_PARSE_ERRORS, VALUE_PREFIX, FormatSpec
 from tidemill.tables.kafka import BAD_RECORDS, HEADER_LIST, ROW_KIND, BadRecords, TopicTable
 from tidemill.tables.references import resolved_options
 from tidemill.tables.upsert_kafka import UpsertKafkaTable
-from tidemill.types import BYTES, Field, RowType
+from tidemill.types import BYTES, Field, RowType, SqlType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -580,6 +580,8 @@ class Scanning:
     access: Access = Access()
     ends_with_run: bool = False
     """Whether what is latest when a bounded run begins is the end of the table: nobody can go on from there."""
+    types: Mapping[str, SqlType] = field(default_factory=dict)
+    """Of the ROW columns of which only some fields are wanted, the types with just these."""
 
 
 def read_kafka(spark: SparkSession, scan: nodes.Scan, scanning: Scanning) -> DataFrame:
@@ -602,7 +604,7 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     table, schema = scan.table, scan.table.schema
     connector = table.connector
     assert isinstance(connector, TopicTable)
-    column_types = {c.name: c.type for c in schema.columns}
+    types_of = {c.name: c.type for c in schema.columns}
     columns = [c for n in scan.names if (c := schema.column(n)) is not None]
     # A row's kind is decoded as such, whatever is made of it then.
     wanted = [c for c in columns if not _is_kind(c)]
@@ -612,10 +614,12 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
     in_value = {column: name for column, name in connector.value_columns}
     in_key = {c: n for c, n in connector.key_columns if deletes or c not in in_value}
     told = [c.key for c in wanted if isinstance(c, Metadata) and _is_told(c)]
+    if _takes_fields_by_name(connector.value_format):
+        types_of |= {c: x for c, x in scanning.types.items() if c in in_value and c not in in_key}
     value = Side(
         connector.value_format.name,
         resolved_options(connector.value_format.options),
-        connector.value_fields(schema),
+        tuple(Field(name, types_of[c]) for c, name in connector.value_columns),
         tuple(in_value[c] for c in physical if c in in_value),
         connector.value_format.prefix,
         tuple(key.removeprefix(VALUE_PREFIX) for key in dict.fromkeys(told)),
@@ -661,7 +665,7 @@ def decoding_of(scan: nodes.Scan, scanning: Scanning) -> Decoding:
         kernel_types[name]
         if where == "kernel"
         else spark_type(
-            connector.metadata_keys[name].read_type if where == "told" else column_types[name]
+            connector.metadata_keys[name].read_type if where == "told" else types_of[name]
         )
         for where, name in sources
     ]
@@ -700,6 +704,17 @@ _HIDDEN_TYPES = {
     ORIGIN_COLUMN: s.IntegerType(),
     ORDER_COLUMN: s.LongType(),
 }
+
+
+# Formats whose fields have names, so that a ROW need not be read as a whole.
+_NAMED = ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json")
+
+
+def _takes_fields_by_name(value_format: FormatSpec) -> bool:
+    """Not where a missing field is a mistake, or where Flink's older parser looks at all of the table's types."""
+    options = {**format_module("json").DEFAULTS, **value_format.options}
+    looks_at_all = options["fail-on-missing-field"] or not options["decode.json-parser.enabled"]
+    return value_format.name in _NAMED and not looks_at_all
 
 
 def _is_kind(column: Column) -> bool:

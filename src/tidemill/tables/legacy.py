@@ -1,5 +1,5 @@
-"""Kafka tables of Flink before 1.11 as today's. In: a CREATE TABLE with `'connector.type' = 'kafka'`. Out: the same
-table for Flink's connectors of today. DLI's early `upsert-kafka` tables are written in the same options.
+"""Tables of Flink before 1.11 as today's. In: a CREATE TABLE with `'connector.type' = 'kafka'` or `'filesystem'`. Out:
+the same table for Flink's connectors of today. DLI's early `upsert-kafka` tables are written in the same options.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ def _discovery(millis: str) -> str | None:
     return "0" if millis.startswith("-") else f"{millis} ms"
 
 
+CONNECTORS = frozenset({"kafka", "upsert-kafka", "filesystem"})
+
 OPTIONS: tuple[Rule, ...] = (
-    Rule("connector.type", "connector", when=frozenset({"kafka", "upsert-kafka"})),
+    Rule("connector.type", "connector", when=CONNECTORS),
     Rule("connector.version", doc=_ONE_CONNECTOR),
     Rule("connector.property-version", doc=_VERSION),
     Rule("connector.topic", "topic"),
+    Rule("connector.path", "path"),
     Rule("connector.startup-mode", "scan.startup.mode"),
     Rule("connector.specific-offsets", "scan.startup.specific-offsets"),
     Rule("connector.startup-timestamp-millis", "scan.startup.timestamp-millis"),
@@ -86,6 +89,13 @@ _UPSERT_OPTIONS: tuple[Rule, ...] = (
     *OPTIONS,
 )
 
+_FILE_OPTIONS: tuple[Rule, ...] = (
+    Rule("update-mode", doc="files take inserts only", when=frozenset({"append"})),
+    Rule("format.line-delimiter", doc="a row is a line", when=frozenset({"\n"})),
+    Rule("format.fields.#.*", doc=_COLUMNS),
+    *(rule for rule in OPTIONS if rule.old != "format.line-delimiter"),
+)
+
 
 def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnostic]]:
     """Today's form of a table with the old options; of any other, the table itself."""
@@ -93,18 +103,19 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
     if given.get("connector") is not None:
         return _without_version(table)
     connector = given.get("connector.type")
-    if connector is None or connector.value not in ("kafka", "upsert-kafka"):
+    if connector is None or connector.value not in CONNECTORS:
         return table, []
     upsert = connector.value == "upsert-kafka"
+    others = {"upsert-kafka": _UPSERT_OPTIONS, "filesystem": _FILE_OPTIONS}
     format_option = given.get("format.type")
     format_name = format_option.value if format_option else "json"
     renewal = Renewal()
     for option in _unfold(table.options):
-        rules = _UPSERT_OPTIONS if upsert else OPTIONS
+        rules = others.get(connector.value, OPTIONS)
         renewal.apply(option, rules, f"value.{format_name}" if upsert else format_name)
     if upsert and format_option:
         renewal.add("key.format", format_name, format_option.span, "the key is written in it too")
-    if not upsert:
+    if connector.value == "kafka":
         _begin_as_before(given, renewal)
     if format_name == "json":
         _warn_of_times(table, renewal)

@@ -138,10 +138,11 @@ public final class Operators {
    * A table for several queries, which is read once and tells all of them the time.
    *
    * @param time Spark's SQL for the table's rowtime, and {@code watermark} for the watermark after a row; null for none
+   * @param kept Spark's SQL for the rows that any of them wants; null for all
    * @param readers how many tasks its rows go to
    */
-  public static Dataset<Row> share(Dataset<Row> input, String time, String watermark, int readers) {
-    return Sharing.shared(input, time, watermark, readers);
+  public static Dataset<Row> share(Dataset<Row> input, String time, String watermark, String kept, int readers) {
+    return Sharing.shared(input, time, watermark, kept, readers);
   }
 
   /**

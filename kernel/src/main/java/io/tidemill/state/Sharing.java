@@ -24,9 +24,10 @@ final class Sharing {
 
   /**
    * @param time Spark's SQL for the rowtime, and {@code watermark} for the watermark after a row; null for none
+   * @param kept Spark's SQL for the rows that anybody wants; null for all
    * @param readers how many tasks the rows go to; those of one task go to one, in their order
    */
-  static Dataset<Row> shared(Dataset<Row> input, String time, String watermark, int readers) {
+  static Dataset<Row> shared(Dataset<Row> input, String time, String watermark, String kept, int readers) {
     StructType columns = input.schema();
     Dataset<Row> rows = input;
     Column header = functions.lit(0L);
@@ -34,6 +35,9 @@ final class Sharing {
       rows = Observing.observe(input.withColumn(SEEN, functions.expr(time)), SEEN, watermark);
       // The header says nothing; but what is packed is computed.
       header = functions.when(rows.col(SEEN).isNull(), functions.lit(1L)).otherwise(functions.lit(0L));
+    }
+    if (kept != null) {
+      rows = rows.where(kept);
     }
     MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> receiving =
         pairs -> new Sifting(pairs, new Receiving()::isRow);
