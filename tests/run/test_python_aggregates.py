@@ -172,10 +172,8 @@ def test_an_exception_in_a_job_is_a_diagnostic(spark: Any, module: Path) -> None
 @runs
 @pytest.mark.spark
 @pytest.mark.kafka
-def test_rows_that_are_taken_back_leave_the_group(
-    world: World, module: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(module)
+def test_rows_that_are_taken_back_leave_the_group(world: World, module: Path) -> None:
+    world.python_files.append(module)
 
     def change(op: str, before: Any = None, after: Any = None) -> dict[str, Any]:
         return {"before": before, "after": after, "op": op}

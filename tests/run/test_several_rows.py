@@ -362,11 +362,9 @@ KINDS: list[tuple[str, str, list[tuple[Any, ...]]]] = [
 @pytest.mark.parametrize(
     ("query", "expected"), [k[1:] for k in KINDS], ids=[k for k, _, _ in KINDS]
 )
-def test_kinds_go_along(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, expected: list[Any]
-) -> None:
+def test_kinds_go_along(world: World, tmp_path: Path, query: str, expected: list[Any]) -> None:
     (tmp_path / "words.py").write_text(WORDS)
-    monkeypatch.chdir(tmp_path)
+    world.python_files.append(tmp_path)
     source = world.create(*CHANGES)
     world.run(
         f"""CREATE FUNCTION pairs AS 'words.pairs' LANGUAGE PYTHON;
