@@ -38,6 +38,7 @@ from case import (
     unfill,
 )
 
+from harness.settling import settle
 from tidemill import Session
 from tidemill.changelog import RowKind
 from tidemill.errors import Source, TidemillError
@@ -193,15 +194,15 @@ class _Replayed:
             time.sleep(0.02)
 
     def _settle(self, step: int) -> None:
-        # The kernel looks for news of an idle topic every 100 ms; new partitions take the script's interval.
-        time.sleep(2 if self.case.steps[step].partitions else 0.12)
+        if self.case.steps[step].partitions:
+            time.sleep(2)  # New ones are found at the script's interval.
         if self.case.quiet_seconds != QUIET_SECONDS:
             # Something happens that is not work: a partition becomes idle, a clock moves on.
             time.sleep(self.case.quiet_seconds)
         for job in self.jobs:
             try:
                 if not ends_by_itself(job.job, False):
-                    job.query.processAllAvailable()
+                    settle(job.query)
                 elif step < len(self.case.steps) - 1:
                     # It waits for what a later step brings, and Spark cannot tell that from work.
                     time.sleep(self.case.quiet_seconds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from world import Collected, World
 
+from harness.settling import settle
 from tidemill import Session
 from tidemill.errors import JobError
 
@@ -178,19 +178,14 @@ def test_each_batch_meets_the_files_as_they_are(world: World, place: Path) -> No
     with Session(world.spark, checkpoint=world.checkpoint, output=Collected(rows)) as session:
         job = next(j for j in session.execute(script) if not isinstance(j, str))
 
-        def settle() -> None:
-            # The source looks for news of an idle topic every 100 ms.
-            time.sleep(0.2)
-            job.query.processAllAvailable()
-
-        settle()
+        settle(job.query)
         (place / "a.csv").write_text("1,anna,31\n")
         (place / "b.csv").write_text("2,bob,10\n")
         world.produce(topic, {"id": 2, "user": 1}, {"id": 3, "user": 2})
-        settle()
+        settle(job.query)
         (place / "a.csv").unlink()
         world.produce(topic, {"id": 4, "user": 1})
-        settle()
+        settle(job.query)
     assert [(r["id"], r["name"]) for _, r in sorted(rows, key=lambda row: row[1]["id"])] == [
         (1, "ann"),
         (2, "anna"),

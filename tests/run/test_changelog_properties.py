@@ -43,6 +43,7 @@ from changelog_cases import (
     unequal,
 )
 
+from harness.settling import settle
 from tidemill import Session
 from tidemill.broker import Broker, topics
 from tidemill.broker.records import Record
@@ -139,11 +140,9 @@ class Run:
             topics.write(self.bootstrap, self.inputs[at], records)
 
     def settle(self) -> None:
-        # The kernel looks for news of an idle topic every 100 ms.
-        time.sleep(0.12)
         for job in self.jobs:
             try:
-                job.query.processAllAvailable()
+                settle(job.query)
             except Exception:
                 failure = job.failure()
                 raise failure if failure is not None else Difference("the job ended") from None

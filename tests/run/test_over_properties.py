@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from harness.settling import settle
 from tidemill import Session
 from tidemill.broker import Broker, topics
 from tidemill.broker.records import Record
@@ -228,8 +228,7 @@ def test_rows_in_the_order_of_time(broker: Broker, spark: Any, tmp_path: Path) -
                     session.close()
                 session = Session(spark, checkpoint=tmp_path, output=output)
                 [*_, job] = session.execute(sql, name="over")
-            time.sleep(0.15)  # the kernel looks for news of an idle topic every 100 ms
-            job.query.processAllAvailable()
+            settle(job.query)
             now = max(watermark, max(row.time for row in batch) - DELAY)
             came = by_key(batch)
             for (name, key), model in models.items():
@@ -259,8 +258,7 @@ SELECT id, MIN(v) OVER (PARTITION BY k ORDER BY {FRAMES["a range"][1]} AND CURRE
         kept = []
         for batch in (rows, [Row(500, "k0", 0, 1000)]):
             topics.write(broker.bootstrap, topic, [row.record for row in batch])
-            time.sleep(0.15)
-            job.query.processAllAvailable()
+            settle(job.query)
             reports = [p for p in job.query.recentProgress if p["numInputRows"]]
             kept.append(sum(s["numRowsTotal"] for s in reports[-1]["stateOperators"]))
     # What is left is the row that waits, its alarm, and the watermarks of the tasks.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from harness.settling import settle
 from tidemill import Session
 from tidemill.broker import Broker, topics
 from tidemill.broker.records import Record
@@ -246,9 +246,7 @@ def test_rows_of_the_same_window(
             if starts:  # What is known lies in the checkpoint.
                 session = Session(spark, checkpoint=tmp_path, output=output)
                 [*_, job] = session.execute(sql, name="joins")
-            else:
-                time.sleep(0.15)  # The kernel looks for news of an idle topic every 100 ms.
-            job.query.processAllAvailable()
+            settle(job.query)
             now = max(before, min(table.latest for table in inputs) - DELAY)
             for join in joins:
                 right.update(flat(join.kind, *given) for given in join.take(rows, before, now))

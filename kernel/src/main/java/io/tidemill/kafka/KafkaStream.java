@@ -383,7 +383,7 @@ final class KafkaStream
       // A topic that has become shorter was made anew, perhaps since we have looked.
       known = topics.partitions();
     }
-    headsAt = System.nanoTime();
+    headsAt = now; // What came while we looked may have been missed.
     headsFor = from;
     idleness.look(heads, from);
   }
