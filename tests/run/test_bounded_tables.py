@@ -15,6 +15,7 @@ from world import Collected, World
 from harness.settling import settle
 from tidemill import Session
 from tidemill.errors import JobError
+from tidemill.spark.progress import Progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -124,6 +125,20 @@ def test_files_and_a_topic_are_joined(world: World, place: Path) -> None:
         repr({"user": 2, "name": "bob"}),
         repr({"user": 3, "name": None}),
     ]
+
+
+def test_rows_of_files_are_counted_at_each_scan(world: World, place: Path) -> None:
+    (place / "a.json").write_text('{"id": 1, "name": "ann"}\n{"id": 2, "name": "bob"}\n')
+    world.run(
+        f"""
+        CREATE TABLE users (id INT, name STRING) {files(place)};
+        SELECT a.id, b.name FROM users AS a JOIN users AS b ON a.id = b.id;
+        """
+    )
+    assert len(world.rows) == 2
+    progress = Progress()
+    progress.add(world.reports)
+    assert progress.rows_in == {"users": 4}
 
 
 def test_windows_over_files_close_at_their_end(world: World, place: Path) -> None:

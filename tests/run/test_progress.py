@@ -42,6 +42,16 @@ def test_a_sink_without_writers_tells_none() -> None:
     assert " | 0 out | " in line(noop)
 
 
+def test_the_rows_of_a_table_that_ends_are_counted_and_not_its_batch() -> None:
+    once = {"description": "tidemill-datagen[files]", "numInputRows": 1}
+    first = report(0)
+    told = first | {
+        "sources": [once, *first["sources"], once],
+        "observedMetrics": {"rows of files/a": {"rows": 40}, "rows of files/b": {"rows": 2}},
+    }
+    assert line(told).startswith("files 42 in | orders 1,200 in | ")
+
+
 def test_what_operators_remember_is_told_from_the_sources_up() -> None:
     progress = Progress(["GroupAggregate", "ChangelogNormalize"])
     remembered = [

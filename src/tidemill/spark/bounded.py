@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -25,6 +26,7 @@ from tidemill.spark.counting import Count
 from tidemill.spark.datagen import AT_ONCE, datagen_spec
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import RecordFault, reported
+from tidemill.spark.progress import ROWS_OF
 from tidemill.spark.types import spark_ddl, spark_type
 from tidemill.tables.catalog import Metadata
 from tidemill.tables.filesystem import FilesystemTable
@@ -61,7 +63,9 @@ def as_stream(frame: DataFrame, table: str, channel: str | None) -> DataFrame:
     once = spark.readStream.format("tidemill-datagen").option("spec", spec).load()
     # Tasks of the table read that source too, so that they tell the time.
     whole = once.crossJoin(frame.hint("shuffle_replicate_nl"))
-    return whole.select(*frame.columns)
+    # Spark counts that source's row. A table may be read twice in a query, where each name stands for one count.
+    counted = whole.observe(f"{ROWS_OF}{table}/{uuid4()}", f.count(f.lit(1)).alias("rows"))
+    return counted.select(*frame.columns)
 
 
 # --- files ---------------------------------------------------------------------------------------

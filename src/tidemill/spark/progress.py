@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+ROWS_OF = "rows of "
+"""How the name of a count begins in a report: then come the table, a slash, and what tells one scan from another."""
+
 
 @dataclass(frozen=True)
 class OperatorState:
@@ -160,8 +163,13 @@ class Progress:
         lag = None
         before = self.total_in
         totals: dict[str, int] = {}
+        bounded = _bounded_rows(report)
+        for name, number in bounded.items():
+            self.rows_in[name] = self.rows_in.get(name, 0) + number
         for source in report.get("sources", []):
             name, metrics = table_of(source), source.get("metrics") or {}
+            if name in bounded:
+                continue
             # Spark counts the kernel's blocks; the kernel counts its records, from the start of the query.
             total = metrics.get("records")
             if total is None:
@@ -214,6 +222,16 @@ class Progress:
         if others:
             text += "".join([f" of {table}", *(f", {n} of {other}" for other, n in others)])
         return text
+
+
+def _bounded_rows(report: Mapping[str, Any]) -> dict[str, int]:
+    """Rows of the tables that end, by name; each scan of one counts."""
+    found: dict[str, int] = {}
+    for name, values in (report.get("observedMetrics") or {}).items():
+        if name.startswith(ROWS_OF):
+            table = name.removeprefix(ROWS_OF).rpartition("/")[0]
+            found[table] = found.get(table, 0) + int(values["rows"])
+    return found
 
 
 def table_of(source: Mapping[str, Any]) -> str:

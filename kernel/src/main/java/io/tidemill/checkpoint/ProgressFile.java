@@ -7,6 +7,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.tidemill.state.Counts;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +17,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
@@ -73,7 +77,7 @@ public final class ProgressFile extends StreamingQueryListener {
       Map<String, Counts> counts)
       throws IOException {
     Path file = new Path(checkpoint, NAME);
-    Followed job = new Followed(file, file.getFileSystem(conf), name, List.copyOf(operators), new LinkedHashMap<>(counts));
+    Followed job = new Followed(file, files(file, conf), name, List.copyOf(operators), new LinkedHashMap<>(counts));
     remember(job);
     JOBS.put(UUID.fromString(query), job);
     LISTENING.computeIfAbsent(
@@ -82,6 +86,12 @@ public final class ProgressFile extends StreamingQueryListener {
           each.streams().addListener(new ProgressFile());
           return true;
         });
+  }
+
+  /** Without the sums of a local file, which nobody who looks from outside keeps. */
+  private static FileSystem files(Path file, Configuration conf) throws IOException {
+    FileSystem found = file.getFileSystem(conf);
+    return found instanceof LocalFileSystem local ? local.getRaw() : found;
   }
 
   /** Takes up what the run before knew. */
@@ -177,13 +187,29 @@ public final class ProgressFile extends StreamingQueryListener {
     if (job.unwritten == null || !last && System.nanoTime() - job.written < LEAST_NANOS) {
       return;
     }
+    byte[] text = text(job, job.unwritten.json()).getBytes(StandardCharsets.UTF_8);
+    if (job.files instanceof RawLocalFileSystem local) {
+      writeHere(local.pathToFile(job.file).toPath(), text);
+    } else {
+      writeThere(job, text);
+    }
+    job.unwritten = null;
+    job.written = System.nanoTime();
+  }
+
+  /** Hadoop's own way starts a process for the rights of each file. */
+  private static void writeHere(java.nio.file.Path file, byte[] text) throws IOException {
+    java.nio.file.Path next = file.resolveSibling(NAME + ".new");
+    Files.write(next, text);
+    Files.move(next, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+  }
+
+  private static void writeThere(Followed job, byte[] text) throws IOException {
     Path next = job.file.suffix(".new");
     try (FSDataOutputStream out = job.files.create(next, true)) {
-      out.write(text(job, job.unwritten.json()).getBytes(StandardCharsets.UTF_8));
+      out.write(text);
     }
     job.files.delete(job.file, false);
     job.files.rename(next, job.file);
-    job.unwritten = null;
-    job.written = System.nanoTime();
   }
 }
