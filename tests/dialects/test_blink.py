@@ -123,12 +123,73 @@ def test_a_table_without_the_column_is_told_to_have_one() -> None:
     assert found.hint and "add the column messageKey VARBINARY and PRIMARY KEY" in found.hint
 
 
-def test_translate_refuses_what_run_refuses() -> None:
-    script = Source("1.sql", SOURCE + WITHOUT_KEY + COPY)
+@pytest.mark.parametrize("key", ["message", "`message`, messageKey", "messageKey, `message`"])
+def test_another_key_than_the_messages_is_refused_also_where_the_table_is_read(key: str) -> None:
+    (found,) = refused(SINK.replace("PRIMARY KEY (messageKey)", f"PRIMARY KEY ({key})"))
+    assert found.code == "OPT-038"
+    assert f"table 'dst' has the PRIMARY KEY ({key.replace('`', '')})" in found.message
+    assert "must be PRIMARY KEY (messageKey)" in found.message
+    assert found.span and found.span.text == f"PRIMARY KEY ({key})"
+    assert found.hint and "this column is the record's key" in found.hint
+
+
+def test_a_key_beside_its_column_is_looked_at_too() -> None:
+    aside = SINK.replace(", PRIMARY KEY (messageKey)", "")
+    assert compiled(aside.replace("messageKey VARBINARY", "messageKey VARBINARY PRIMARY KEY"))
+    other = aside.replace("`message` VARBINARY", "`message` VARBINARY PRIMARY KEY")
+    (found,) = refused(other)
+    assert found.code == "OPT-038"
+    assert found.span and found.span.text == "`message` VARBINARY PRIMARY KEY"
+
+
+@pytest.mark.parametrize("columns", ["MESSAGEKEY, `message`", "messagekey, body", "k, v"])
+def test_the_key_counts_whatever_its_case_and_by_the_primary_key_where_columns_have_other_names(
+    columns: str,
+) -> None:
+    key, value = columns.split(", ")
+    declared = f"{key} VARBINARY, {value} VARBINARY, PRIMARY KEY ({key})"
+    written = SINK.replace(SINK[SINK.index("(") + 1 : SINK.index(")\nwith")], declared)
+    table = connector(compiled(written)[0], "dst")
+    assert table.key_columns == ((key, key),)
+    assert table.value_columns == ((value.strip("`"),) * 2,)
+
+
+LIKE = "create table copied like dst; insert into copied select messageKey, `message` from src;"
+AS_SELECT = """create table made with (type = 'kafka010', topic = 'out', bootstrap.servers = 'b:9092')
+as select messageKey, `message` from src;"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        SOURCE + WITHOUT_KEY + COPY,
+        SOURCE + WITHOUT_KEY + f"begin statement set; {COPY} end;",
+        SOURCE + WITHOUT_KEY + LIKE,
+        SOURCE + AS_SELECT,
+        SINK.replace("KEY (messageKey)", "KEY (`message`)"),
+        SINK.replace("KEY (messageKey)", "KEY (messageKey, `message`)"),
+    ],
+    ids=["insert", "set", "like", "as select", "message", "both"],
+)
+def test_translate_refuses_what_run_refuses(script: str) -> None:
     with pytest.raises(ScriptError) as caught:
-        translate(script, BLINK)
-    (found,) = caught.value.diagnostics
-    assert found == refused(SOURCE + WITHOUT_KEY + COPY)[0]
+        translate(Source("1.sql", script), BLINK)
+    (found,), (at_run,) = caught.value.diagnostics, refused(script)
+    assert (found.code, found.message, found.span) == (at_run.code, at_run.message, at_run.span)
+
+
+def test_a_translation_warns_of_a_table_without_a_key_that_another_script_may_write() -> None:
+    done = translate(Source("1.sql", SOURCE + WITHOUT_KEY + "select * from src;"), BLINK)
+    (warning,) = [n for n in done.notes if n.severity == "warning"]
+    assert warning.code == "DIA-004"
+    assert "table 'dst' has no PRIMARY KEY and is only for reading" in warning.message
+    assert warning.span and warning.span.text == "dst"
+    assert warning.hint and "add PRIMARY KEY (messageKey)" in warning.hint
+    # Who reads it is told in the notes, and where the script is run.
+    assert (
+        done.text.count("'connector' = 'kafka' today: without a PRIMARY KEY it is only read") == 2
+    )
+    assert not [n for n in compiled(SOURCE + WITHOUT_KEY)[2] if n.severity == "warning"]
 
 
 def test_a_kafka_table_of_flinks_is_written_without_a_key() -> None:
@@ -144,6 +205,12 @@ def test_a_table_that_is_like_one_of_blinks_needs_the_key_too() -> None:
         " LIKE dst", " LIKE dst (EXCLUDING OPTIONS)"
     )
     assert len(compiled(SOURCE + WITHOUT_KEY, elsewhere)[1]) == 1
+
+
+def test_a_table_with_a_connector_of_its_own_is_flinks() -> None:
+    own = """CREATE TABLE copied WITH ('connector' = 'kafka', 'topic' = 'u') LIKE dst;
+    INSERT INTO copied SELECT messageKey, `message` FROM src;"""
+    assert len(compiled(SOURCE + WITHOUT_KEY, own)[1]) == 1
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -165,15 +232,24 @@ RENAMED = {
 }
 
 
-def with_parameter(name: str, value: str) -> tuple[dict[str, str], list[Diagnostic]]:
-    written = SOURCE.replace("startupMode = 'EARLIEST'", f"group.id = 'g', {name} = '{value}'")
-    environment, _, told = compiled(written)
-    return dict(connector(environment, "src").properties), told
+def with_parameter(
+    name: str, value: str, table: str = "src"
+) -> tuple[dict[str, str], list[Diagnostic]]:
+    given = f"{name} = '{value}'"
+    written = {
+        "src": SOURCE.replace("startupMode = 'EARLIEST'", f"group.id = 'g', {given}"),
+        "dst": SINK.replace("'b:9092'", f"'b:9092', {given}"),
+    }
+    environment, _, told = compiled(written[table])
+    return dict(connector(environment, table).properties), told
 
 
+@pytest.mark.parametrize("table", ["src", "dst"])
 @pytest.mark.parametrize("name", BLINK_PARAMETERS)
-def test_every_parameter_of_the_manual_is_passed_on_or_its_successor_is_told(name: str) -> None:
-    properties, told = with_parameter(name, PASSED_ON.get(name, "1000"))
+def test_every_parameter_of_the_manual_is_passed_on_or_its_successor_is_told(
+    name: str, table: str
+) -> None:
+    properties, told = with_parameter(name, PASSED_ON.get(name, "1000"), table)
     notices = [n for n in told if n.code != "DIA-001"]
     if name in PASSED_ON:
         assert properties[name] == PASSED_ON[name]
@@ -209,9 +285,9 @@ def test_the_old_words_of_the_assignment_strategy(word: str, assignor: str) -> N
 
 
 @pytest.mark.parametrize("name", ["max.poll.records", "ssl.truststore.type", "Sasl.Mechanism"])
-def test_any_other_parameter_is_the_clients(name: str) -> None:
+def test_any_other_parameter_is_the_clients_which_knows_lower_case(name: str) -> None:
     properties, told = with_parameter(name, "1")
-    assert properties[name] == "1"
+    assert properties[name.lower()] == "1"
     assert [n.code for n in told] == ["DIA-001"]
 
 

@@ -20,7 +20,9 @@ from tidemill.broker import topics
 from tidemill.broker.records import Record
 from tidemill.errors import JobError, ScriptError, Source
 from tidemill.spark.java import java_class
+from tidemill.sql.ast import CreateTable
 from tidemill.sql.dialects import BLINK
+from tidemill.tables.modern import read_modern
 from tidemill.tables.translation import translate
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -154,14 +156,51 @@ def test_a_compacted_topic_that_refuses_a_record_without_a_key_is_told(world: Wo
     assert found.hint == "a compacted topic takes no record without a key", found.message
 
 
-def test_every_parameter_that_is_passed_on_is_one_of_the_clients(world: World) -> None:
-    names = {
+def client_names(world: World) -> set[str]:
+    """Every parameter that Kafka's client knows."""
+    return {
         name
         for client in ("consumer.Consumer", "producer.Producer")
         for name in java_class(
             world.spark, f"org.apache.kafka.clients.{client}Config"
         ).configNames()
     }
+
+
+@pytest.mark.parametrize("spelt", [str, str.upper], ids=["as it is", "upper"])
+def test_every_parameter_of_the_client_is_passed_on(
+    world: World, spelt: Callable[[str], str]
+) -> None:
+    names = client_names(world)
+    assert len(names) > 100
+    options = ", ".join(f"{spelt(name)} = 'x'" for name in sorted(names))
+    script = f"create table t (message VARBINARY) with (type = 'kafka010', topic = 't', {options});"
+    (table,) = read_modern([Source("s.sql", script)], dialect=BLINK).script.statements
+    assert isinstance(table, CreateTable)
+    passed = {o.key: o.value for o in table.options if o.key.startswith("properties.")}
+    assert passed == {f"properties.{name}": "x" for name in names}
+
+
+def test_a_result_table_with_every_parameter_of_the_manual_is_written(world: World) -> None:
+    target = world.create(hint="out")
+    words = {
+        "auto.offset.reset": "smallest",
+        "client.id": "c",
+        "exclude.internal.topics": "true",
+        "offsets.storage": "zookeeper",
+        "partition.assignment.strategy": "range",
+    }
+    given = ", ".join(f"{name} = '{words.get(name, '65536')}'" for name in BLINK_PARAMETERS)
+    world.run(f"""
+    create table dst (messageKey VARBINARY, `message` VARBINARY, PRIMARY KEY (messageKey))
+    with (type = 'kafka08', topic = '{target}', bootstrap.servers = '{world.broker.bootstrap}', {given});
+    insert into dst select cast('k' as VARBINARY), cast('v' as VARBINARY);
+    """)
+    assert pairs(world.records(target)) == [(b"k", b"v")]
+
+
+def test_every_parameter_that_is_passed_on_is_one_of_the_clients(world: World) -> None:
+    names = client_names(world)
     passed = set()
     for name in BLINK_PARAMETERS:
         options = f"type = 'kafka08', topic = 't', bootstrap.servers = 'b:1', {name} = '1'"
@@ -200,6 +239,12 @@ def test_a_broker_that_is_too_old_is_told(world: World, release: str, script: st
     (found,) = caught.value.diagnostics
     assert found.code == "RUN-019"
     assert f"the broker at {address} {TOO_OLD}" in found.message
+
+
+@pytest.mark.parametrize("script", [OLD_SOURCE, OLD_SINK], ids=["source", "sink"])
+def test_a_broker_of_0_11_is_reached(world: World, script: str) -> None:
+    with old_broker("0.11.0", "old") as address:
+        world.run(script.format(address=address))
 
 
 def test_a_server_that_is_no_broker_is_not_called_too_old(world: World) -> None:

@@ -3,10 +3,11 @@
 In: a CREATE TABLE with `type = 'kafka010'`. Out: the same table for Flink's connectors.
 
 A Blink table over Kafka holds bytes: `messageKey` and `message` of type VARBINARY, and for a source the topic, the
-partition and the offset of the record behind them. Its PRIMARY KEY is the record's key, and rows are written by it:
-today that is an `upsert-kafka` table. Without a PRIMARY KEY it is a `kafka` table, which is only read. Which Kafka
-`type` names says nothing of the protocol: one client speaks to every broker that it reaches. Names of options count
-whatever their case, and every name that is not Blink's own is one of the Kafka client's.
+partition and the offset of the record behind them. Its PRIMARY KEY is `messageKey`, the record's key, and rows are
+written by it: today that is an `upsert-kafka` table. Without a PRIMARY KEY it is a `kafka` table, which is only read.
+Where no column is called `messageKey`, the PRIMARY KEY says which one is the record's key. Which Kafka `type` names
+says nothing of the protocol: one client speaks to every broker that it reaches. Names of options count whatever their
+case, and every name that is not Blink's own is one of the Kafka client's.
 """
 
 from __future__ import annotations
@@ -127,11 +128,12 @@ OPTIONS: tuple[Rule, ...] = (
         "scan.topic-partition-discovery.interval",
         convert=_milliseconds,
     ),
-    Rule("*", "properties.*"),
+    Rule("*", "properties.*", folds=True),
 )
 """What each option is today; `type`, `startTime`, `timezone` and `extraConfig` are taken apart in code below."""
 
 _HEADERS = ("topic", "partition", "offset")
+_KEY = "messagekey"
 
 
 def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnostic]]:
@@ -145,7 +147,7 @@ def renew_table(table: ast.CreateTable) -> tuple[ast.CreateTable, list[Diagnosti
     for option in table.options:
         _renew_option(option, given, primary_key, renewal)
     if not primary_key:
-        _begin_as_blink(given, renewal)
+        _begin_as_blink(renewal)
     columns = _add_formats(table, primary_key, kind, renewal)
     today = replace(table, columns=columns, options=tuple(renewal.options), vendor=BLINK.name)
     return today, renewal.notes
@@ -167,14 +169,14 @@ def names_only_zookeeper(options: Iterable[ast.Option]) -> ast.Option | None:
     """The `zookeeper.connect` of a table that does not say where the brokers are."""
     given = {option.key.lower(): option for option in options}
     extra = given.get("extraconfig")
-    if "bootstrap.servers" in given or (extra and "bootstrap.servers" in extra.value):
+    if "bootstrap.servers" in given or (extra and "bootstrap.servers" in extra.value.lower()):
         return None
     return given.get("zookeeper.connect")
 
 
 def without_key(name: str, columns: Iterable[str], span: Span | None) -> Diagnostic:
     """What is said where a table is written that has no PRIMARY KEY."""
-    declared = [column for column in columns if column.lower() == "messagekey"]
+    declared = [column for column in columns if column.lower() == _KEY]
     more = "" if declared else "the column messageKey VARBINARY and "
     return Diagnostic(
         "OPT-038",
@@ -186,30 +188,92 @@ def without_key(name: str, columns: Iterable[str], span: Span | None) -> Diagnos
     )
 
 
-def check_targets(script: ast.Script) -> None:
-    """Refuse what is written without a key, where tables and INSERTs stand in one text: for translation, which binds
-    nothing. When a script is run, `check_insert` says the same."""
-    tables = {
-        str(statement.name): statement
-        for statement in script.statements
-        if isinstance(statement, ast.CreateTable)
-    }
-    problems = []
-    for node in (n for statement in script.statements for n in ast.walk(statement)):
-        if isinstance(node, ast.Insert):
-            target = tables.get(str(node.target))
-            if target and is_kafka(target) and not has_primary_key(target):
-                columns = [c.name.name for c in target.columns]
-                problems.append(without_key(str(target.name), columns, node.target.span))
+def other_key(table: ast.CreateTable) -> Diagnostic | None:
+    """What is said of a PRIMARY KEY that is not the record's key: by it key and value would change places."""
+    declared = [c.name.name for c in table.columns if c.name.name.lower() == _KEY]
+    keys = _key_columns(table)
+    if not declared or not has_primary_key(table) or [key.lower() for key in keys] == [_KEY]:
+        return None
+    marked = [c.span for c in table.columns if isinstance(c, ast.PhysicalColumn) and c.primary_key]
+    span = table.primary_key.span if table.primary_key else marked[0]
+    return Diagnostic(
+        "OPT-038",
+        f"table '{table.name}' has the PRIMARY KEY ({', '.join(keys)}): that of a table of Blink's must be"
+        f" PRIMARY KEY ({declared[0]})",
+        span,
+        f"write PRIMARY KEY ({declared[0]}): this column is the record's key, the other one its value",
+    )
+
+
+def check_keys(script: ast.Script) -> None:
+    """Refuse tables with another key, and what is written without one, as far as tables and INSERTs stand in one text:
+    for translation, which binds nothing. When a script is run, `build_table` and `check_insert` say the same."""
+    problems: list[Diagnostic] = []
+    keyless: dict[str, list[str]] = {}
+    for statement in script.statements:
+        targets = [n.target for n in ast.walk(statement) if isinstance(n, ast.Insert)]
+        if isinstance(statement, ast.CreateTable):
+            if is_kafka(statement) and (problem := other_key(statement)):
+                problems.append(problem)
+            columns = _columns_without_key(statement, keyless)
+            if columns is None:
+                keyless.pop(str(statement.name), None)
+            else:
+                keyless[str(statement.name)] = columns
+            if statement.query is not None:
+                targets.append(statement.name)
+        problems += [
+            without_key(str(target), keyless[str(target)], target.span)
+            for target in targets
+            if str(target) in keyless
+        ]
     if problems:
         raise ScriptError(problems)
+
+
+def _columns_without_key(
+    table: ast.CreateTable, keyless: Mapping[str, list[str]]
+) -> list[str] | None:
+    """The columns of a Kafka table that has no key, or is LIKE one that has none; None: it is no such table."""
+    own = [column.name.name for column in table.columns]
+    if has_primary_key(table):
+        return None
+    if is_kafka(table):
+        return own
+    if table.like is None or any(option.key == "connector" for option in table.options):
+        return None
+    base = keyless.get(str(table.like.table))
+    return None if base is None else [*base, *own]
+
+
+def only_declared(table: ast.CreateTable, script: ast.Script) -> list[Diagnostic]:
+    """What is said in a translation of a table without a key that its script does not read: a result table, perhaps,
+    which another script writes. There nobody will know that it was one of Blink's."""
+    nodes = (node for statement in script.statements for node in ast.walk(statement))
+    read = {str(node.name) for node in nodes if isinstance(node, ast.TableReference)}
+    if table.vendor != BLINK.name or has_primary_key(table) or str(table.name) in read:
+        return []
+    return [
+        Diagnostic(
+            "DIA-004",
+            f"table '{table.name}' has no PRIMARY KEY and is only for reading, but this script does not read it",
+            table.name.span,
+            "if another script writes it, add PRIMARY KEY (messageKey) first",
+            "warning",
+        )
+    ]
 
 
 # --- options -----------------------------------------------------------------------------------
 
 
 _CONNECTORS = (
-    Rule("type", "connector", values=dict.fromkeys(KAFKA_TYPES, "kafka")),
+    Rule(
+        "type",
+        "connector",
+        "without a PRIMARY KEY it is only read",
+        dict.fromkeys(KAFKA_TYPES, "kafka"),
+    ),
     Rule(
         "type",
         "connector",
@@ -282,11 +346,11 @@ def _unpack(option: ast.Option, renewal: Renewal) -> None:
         renewal.apply(inner, OPTIONS)
 
 
-def _begin_as_blink(given: Mapping[str, ast.Option], renewal: Renewal) -> None:
+def _begin_as_blink(renewal: Renewal) -> None:
     """A group that is new begins at the end of the topic in Blink; in Flink the job fails unless told."""
-    mode, group = given.get("startupmode"), given.get("group.id")
-    by_group = mode is None or mode.value.lower() == "group_offsets"
-    if group is not None and by_group and not renewal.has("properties.auto.offset.reset"):
+    mode, group = renewal.find("scan.startup.mode"), renewal.find("properties.group.id")
+    by_group = mode is None or mode.value == "group-offsets"
+    if group is not None and by_group and not renewal.find("properties.auto.offset.reset"):
         renewal.add(
             "properties.auto.offset.reset",
             "latest",
@@ -353,7 +417,7 @@ def _key_columns(table: ast.CreateTable) -> tuple[str, ...]:
         return tuple(column.name for column in table.primary_key.columns)
     physical = [c for c in table.columns if isinstance(c, ast.PhysicalColumn)]
     marked = tuple(c.name.name for c in physical if c.primary_key)
-    return marked or tuple(c.name.name for c in physical if c.name.name.lower() == "messagekey")
+    return marked or tuple(c.name.name for c in physical if c.name.name.lower() == _KEY)
 
 
 def _is_header(column: ast.ColumnDefinition) -> bool:

@@ -14,7 +14,7 @@ from tidemill.changelog import ChangelogMode
 from tidemill.errors import Diagnostic, Span, did_you_mean, in_script_order, script_error
 from tidemill.sql import ast
 from tidemill.sql.dialects import BLINK
-from tidemill.tables.blink import without_key
+from tidemill.tables.blink import other_key, without_key
 from tidemill.tables.builtin import DEFINITIONS as BUILTIN
 from tidemill.tables.builtin import PrintTable
 from tidemill.tables.catalog import Connector, Schema, Table, Unusable
@@ -53,6 +53,8 @@ def build_table(
     definition, place = _find_definition(declaration)
     reader = OptionReader(definition.name, statement.options, place, definition.advice)
     reader.accept((*FRAMEWORK_OPTIONS, *definition.options))
+    if statement.vendor == BLINK.name and (problem := other_key(statement)):
+        reader.errors.append(problem)
     keys = {**definition.metadata, **value_metadata(reader)}
     for column in schema.metadata:
         # A column that a sink never sees may have any key, as in Flink.

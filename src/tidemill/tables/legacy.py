@@ -197,11 +197,11 @@ def _numbered(
 def _begin_as_before(given: dict[str, ast.Option], renewal: Renewal) -> None:
     """A new group began at the latest record, the Kafka client's default; today's source fails unless told."""
     mode = given.get("connector.startup-mode")
-    group = next((o for o in renewal.options if o.key == "properties.group.id"), None)
+    group = renewal.find("properties.group.id")
     if (
         group is not None
         and (mode is None or mode.value == "group-offsets")
-        and not renewal.has("properties.auto.offset.reset")
+        and not renewal.find("properties.auto.offset.reset")
     ):
         renewal.add(
             "properties.auto.offset.reset",

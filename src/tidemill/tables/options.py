@@ -70,7 +70,7 @@ CODES: Mapping[str, str] = {
     "OPT-035": "a format of changes stands where only inserts can be",
     "OPT-036": "PRIMARY KEY on a table that cannot keep it",
     "OPT-037": "upsert-kafka needs a PRIMARY KEY",
-    "OPT-038": "a result table of Blink's needs a PRIMARY KEY",
+    "OPT-038": "a table of Blink's has another PRIMARY KEY than messageKey, or is written and has none",
     "OPT-040": "round-robin needs records without a key",
     "OPT-041": "unknown sink partitioner",
     "OPT-044": "sink buffering needs both of its options",

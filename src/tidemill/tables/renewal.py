@@ -43,6 +43,8 @@ class Rule:
     """The values that the rule is for, in lower case; None: all."""
     warns: bool = False
     """Whether the change is told to everybody, not only to those who ask for a translation."""
+    folds: bool = False
+    """Whether the rest counts whatever its case; today it counts in lower case only."""
     old_client: bool = False
     """Whether it is of Kafka 0.8's client, which nobody runs today: what took its place is told to everybody, too, but
     is nothing to look at."""
@@ -57,7 +59,8 @@ class Rule:
         found = re.fullmatch(pattern, option.key, re.IGNORECASE)
         if found is None or (self.when is not None and option.value.lower() not in self.when):
             return None
-        return found[1] if found.groups() else ""
+        rest: str = found[1] if found.groups() else ""
+        return rest.lower() if self.folds else rest
 
     def value_today(self, value: str) -> str | None:
         by_name = {old.lower(): new for old, new in self.values.items()}
@@ -131,5 +134,6 @@ class Renewal:
         severity = "warning" if warns else "notice"
         self.notes.append(Diagnostic(code, message, span, severity=severity))
 
-    def has(self, key: str) -> bool:
-        return any(option.key == key for option in self.options)
+    def find(self, key: str) -> ast.Option | None:
+        """The option that has come to be under today's key."""
+        return next((option for option in self.options if option.key == key), None)

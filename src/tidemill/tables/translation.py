@@ -15,7 +15,7 @@ from tidemill.errors import Diagnostic, Source
 from tidemill.sql import ast, parse_script
 from tidemill.sql.dialects import BLINK, Dialect
 from tidemill.sql.lexer import Token, tokenize
-from tidemill.tables.blink import check_targets
+from tidemill.tables.blink import check_keys, only_declared
 from tidemill.tables.modern import modernise_statement
 from tidemill.tables.vendors import OLD_OPTIONS, refuse_old_form
 
@@ -59,7 +59,7 @@ def translate(
     known = _Placeholders(variables or {})
     script = parse_script(source, known, dialect)
     if dialect is BLINK:
-        check_targets(script)
+        check_keys(script)
     tokens, _ = tokenize(source, known, dialect)
     edits = list(_spelling(tokens, dialect))
     notes: list[Diagnostic] = []
@@ -67,7 +67,7 @@ def translate(
         today, changes = modernise_statement(statement, dialect)
         if isinstance(statement, ast.CreateTable) and isinstance(today, ast.CreateTable):
             edits += _table_edits(statement, today, source.text, tokens)
-            changes += _left_as_it_is(today)
+            changes += _left_as_it_is(today) + only_declared(today, script)
         notes += changes
         if changes and comment_notes:
             edits.append(_comment(changes, statement.span.start, source.text))
