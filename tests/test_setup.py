@@ -1,4 +1,4 @@
-"""`tools/setup.py` on machines that lack something: one sentence that says what to do."""
+"""`tools/setup.py` on machines that lack something: one sentence that says what to do. And what CI lets nobody lack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-SETUP = Path(__file__).parent.parent / "tools" / "setup.py"
+import pytest
+
+from harness import kdc
+
+ROOT = Path(__file__).parent.parent
+SETUP = ROOT / "tools" / "setup.py"
 
 
 def run(project: Path, **environment: str) -> str:
@@ -61,3 +66,13 @@ def test_no_network(tmp_path: Path) -> None:
     )
     assert told.startswith("tidemill set-up: packages could not be downloaded")
     assert "\n" not in told
+
+
+def test_ci_fails_where_kerberos_cannot_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\nCI=true make test-security\n" in (ROOT / ".ci" / "run").read_text()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="CI has to try Kerberos: no apt-get"):
+        kdc.required("no apt-get")
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="no apt-get"):
+        kdc.required("no apt-get")

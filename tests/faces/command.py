@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -58,12 +59,13 @@ from tidemill.cli import main
 ended = []
 for command in json.loads(sys.argv[1]):
     sys.argv = ["tidemill", *command]
-    out, err = io.StringIO(), io.StringIO()
+    # Some commands write bytes.
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err):
         try:
             main()
         except SystemExit as end:
-            ended.append((end.code, out.getvalue(), err.getvalue()))
+            ended.append((end.code, *(each.buffer.getvalue().decode() for each in (out, err))))
 print(json.dumps(ended))
 """
 
@@ -79,6 +81,10 @@ class Command:
         path.write_text(text, encoding="utf-8")
         return str(path)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "TIDEMILL_HOME": str(self.home)}
+
     def start(self, *arguments: str) -> Process:
         number = len(self.started)
         out, err = self.place / f"out{number}", self.place / f"err{number}"
@@ -91,7 +97,7 @@ class Command:
                 cwd=self.place,
                 # A group of its own, so that a signal hits what a terminal's Ctrl-C would hit.
                 start_new_session=True,
-                env={**os.environ, "TIDEMILL_HOME": str(self.home)},
+                env=self.environment,
             )
         self.started.append(Process(process, out, err))
         return self.started[-1]
@@ -101,10 +107,24 @@ class Command:
         started.wait()
         return started
 
+    def end(self) -> None:
+        """Whatever still runs of what was started."""
+        for each in self.started:
+            if each.process.poll() is None:
+                os.killpg(each.process.pid, signal.SIGKILL)
+                each.process.wait()
+
     def in_turn(self, *commands: Sequence[str]) -> list[Done]:
         """Commands that are run in one process, one after the other, and so by one JVM."""
         given = json.dumps(commands)
         run = [sys.executable, "-c", IN_TURN, given]
-        done = subprocess.run(run, capture_output=True, text=True, cwd=self.place, check=False)
+        done = subprocess.run(
+            run,
+            capture_output=True,
+            text=True,
+            cwd=self.place,
+            env=self.environment,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return [Done(*each) for each in json.loads(done.stdout)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,4 @@ from command import Command
 def tidemill(tmp_path: Path) -> Iterator[Command]:
     command = Command(tmp_path, tmp_path / "home")
     yield command
-    for started in command.started:
-        if started.process.poll() is None:
-            os.killpg(started.process.pid, 9)
-            started.process.wait()
+    command.end()

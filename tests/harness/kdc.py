@@ -19,7 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-REALM = "TIDEMILL.TEST"
+import pytest
+
+REALM = "EMR-4K3VR5FD"
+"""That of Oceanus' manual, whose parameters can be taken as they are printed."""
 PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user")
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 
@@ -150,6 +153,15 @@ def running(place: Path) -> Iterator[Kdc]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+def required(possible: Kdc | str) -> Kdc:
+    """The test is skipped for the reason why there is none; CI's fails."""
+    if isinstance(possible, Kdc):
+        return possible
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI has to try Kerberos: {possible}")
+    pytest.skip(possible)
 
 
 def _free_port() -> int:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import ipaddress
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 _LISTEN = "0A"
 
 
 def listening(pid: int) -> list[tuple[str, int]]:
-    """Address and port of every TCP socket on which a process listens, sorted."""
+    """Address and port of every TCP socket on which a process listens, sorted; none of one that has ended."""
+    try:
+        return sorted(_listening(pid))
+    except FileNotFoundError:
+        return []
+
+
+def _listening(pid: int) -> Iterator[tuple[str, int]]:
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -20,14 +28,12 @@ def listening(pid: int) -> list[tuple[str, int]]:
             continue  # closed meanwhile
         if target.startswith("socket:["):
             inodes.add(target[8:-1])
-    found = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == _LISTEN and words[9] in inodes:
                 address, _, port = words[1].partition(":")
-                found.append((_address(address), int(port, 16)))
-    return sorted(found)
+                yield _address(address), int(port, 16)
 
 
 def _address(text: str) -> str:

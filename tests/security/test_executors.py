@@ -1,18 +1,24 @@
-"""On a cluster: the files that tables name are this machine's, and the tasks get them all the same."""
+"""On a cluster: the files that tables name are this machine's, and the tasks get them all the same; neither they nor
+their passwords are seen on the way."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from harness.java import SHORT_LIVED
+from harness.processes import watched
+from harness.search import holders
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.kafka]
 
@@ -27,6 +33,7 @@ session = Session(master="local-cluster[2,1,1024]", checkpoint=given["checkpoint
 with session:
     (job,) = [j for j in session.execute(given["script"]) if not isinstance(j, str)]
     session.wait_ready([job])
+    Path(given["application"]).write_text(session.spark.sparkContext.applicationId)
     for name in given["files"]:
         Path(name).rename(name + ".away")
     Path(given["gone"]).touch()
@@ -66,14 +73,20 @@ def test_stores_and_keytabs_reach_the_tasks(
       'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{target}', {access});
     INSERT INTO t SELECT n FROM s;
     """
-    gone, done = tmp_path / "gone", tmp_path / "done"
+    gone, done, application = tmp_path / "gone", tmp_path / "done", tmp_path / "application"
+    events = tmp_path / "events"
+    events.mkdir()
     given = {
         "script": script,
         "checkpoint": str(tmp_path / "checkpoint"),
         "files": list(changes.values()),
         "gone": str(gone),
         "done": str(done),
+        "application": str(application),
         "conf": {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": events.as_uri(),
             "spark.executor.memory": "512m",
             "spark.driver.memory": "512m",
             "spark.driver.extraJavaOptions": SHORT_LIVED,
@@ -96,25 +109,47 @@ def test_stores_and_keytabs_reach_the_tasks(
     process.stdin.close()
     said = tmp_path / "out"
     try:
-        _wait(lambda: gone.exists() or process.poll() is not None)
-        assert gone.exists(), said.read_text()
-        mutual_tls.produce(source, '{"n": 1}', "{", '{"n": 2}')
-        _wait(lambda: len(mutual_tls.consume(target)) == 2 or process.poll() is not None)
-        done.touch()
-        assert process.wait(90) == 0, said.read_text()
+        with watched(process.pid) as lines:
+            _wait(lambda: gone.exists() or process.poll() is not None)
+            assert gone.exists(), said.read_text()
+            mutual_tls.produce(source, '{"n": 1}', "{", '{"n": 2}')
+            _wait(lambda: len(mutual_tls.consume(target)) == 2 or process.poll() is not None)
+            done.touch()
+            assert process.wait(90) == 0, said.read_text()
     finally:
         process.kill()
         process.wait()
     assert "failure: None" in said.read_text()
     assert [r.value for r in mutual_tls.consume(target)] == [b'{"n":1}', b'{"n":2}']
     assert [r.value for r in mutual_tls.consume(letters)] == [b"{"]
-    password = mutual_tls.client()["ssl.truststore.password"]
-    assert password not in said.read_text()
+    seen = {
+        "said": said.read_bytes(),
+        **{f"ps: {line}": line.encode() for line in lines},
+        **{str(path): path.read_bytes() for path in events.rglob("*") if path.is_file()},
+        **_left_on_workers(application.read_text()),
+    }
+    assert any("CoarseGrainedExecutorBackend" in where for where in seen)
+    assert any(b"tidemill-kafka" in text for where, text in seen.items() if str(events) in where)
+    assert any(b"Finished task" in text for where, text in seen.items() if "stderr" in where)
+    assert holders(seen, mutual_tls.client()["ssl.truststore.password"]) == []
+    for path in changes.values():
+        # A part that is of this store only.
+        assert holders(seen, Path(path + ".away").read_bytes()[200:260]) == []
+
+
+def _left_on_workers(application: str) -> dict[str, bytes]:
+    """What executors have written; workers of a local cluster keep it in Spark's own directory."""
+    work = Path(pyspark.__file__).parent / "work" / application
+    left = {
+        f"executor: {path.relative_to(work)}": path.read_bytes()
+        for path in work.rglob("*")
+        if path.is_file() and path.suffix not in (".jar", ".zip")
+    }
+    shutil.rmtree(work)
+    return left
 
 
 def _wait(condition: Callable[[], bool], seconds: float = 150) -> None:
-    import time
-
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

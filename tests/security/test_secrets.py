@@ -2,11 +2,13 @@
 that it has said, shown and left behind.
 
 Two jobs run in one process, with Spark's pages and its event log on: one goes on, over TLS, with stores of its own, a
-schema registry, a database and letters for late rows; the other fails at a record that it cannot read.
+schema registry, a database and letters for late rows; the other has its stores by name, and fails at a record that it
+cannot read.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import os
@@ -28,7 +30,9 @@ from pathlib import Path
 import pytest
 
 from harness.kafka import produce
+from harness.processes import watched
 from harness.registry import running
+from harness.search import holders
 from tidemill.broker import Broker, Security, start, topics
 from tidemill.broker.java import keytool
 
@@ -50,6 +54,8 @@ SECRETS = {
     "key of another name": "11-keystore-key-pem",
     "by variable": "12-given-with-var-by-file",
     "setting of Spark's": "12b-spark-setting-by-env",
+    "trust store, by name": "12c-truststore-by-name",
+    "key store, by name": "12d-keystore-by-name",
 }
 # What is wrong in this script stands right beside a secret.
 WRONG = {
@@ -66,17 +72,13 @@ class Run:
     """What a run has said, shown and left behind, by where it was found."""
 
     place: Path
-    seen: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, bytes] = field(default_factory=dict)
+
+    def text(self, where: str) -> str:
+        return self.seen[where].decode(errors="replace")
 
     def holders(self, secret: str) -> list[str]:
-        """A form of it that a text could have is looked for, too: as JSON, in an address, in base 64."""
-        forms = {
-            secret,
-            json.dumps(secret)[1:-1],
-            urllib.parse.quote(secret, safe=""),
-            secret.replace("&", "&amp;"),
-        }
-        return [where for where, text in self.seen.items() if any(f in text for f in forms)]
+        return holders(self.seen, secret)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def stores(broker: Broker, place: Path) -> dict[str, Path]:
-    """The broker's trust store and the reader's key store, with passwords of their own."""
+    """The broker's trust store and the reader's key store, with passwords of their own; and again, for a name."""
     assert broker.secured is not None
     home = broker.secured.home
     passwords = {
@@ -100,24 +102,45 @@ def stores(broker: Broker, place: Path) -> dict[str, Path]:
         "TRUST": SECRETS["trust store, by environment"],
         "STORE": SECRETS["key store"],
         "KEY": SECRETS["key"],
+        "NAMED_TRUST": SECRETS["trust store, by name"],
+        "NAMED_STORE": SECRETS["key store, by name"],
     }
-    made = {"trust": place / "trust.jks", "key": place / "key.jks"}
-    shutil.copy(home / "truststore.jks", made["trust"])
-    shutil.copy(home / "users" / "reader.jks", made["key"])
-    of_trust, of_key = ("-keystore", made["trust"]), ("-keystore", made["key"])
-    keytool(
-        "-storepasswd", *of_trust, "-storepass:env", "OLD", "-new:env", "TRUST", secrets=passwords
-    )
-    listed = keytool("-list", *of_key, "-storepass:env", "OLD", secrets=passwords)
+
+    def changed(name: str, store: Path, password: str) -> Path:
+        made = place / f"{name}{store.suffix}"
+        shutil.copy(store, made)
+        old, new = ("-storepass:env", "OLD"), ("-new:env", password)
+        keytool("-storepasswd", "-keystore", made, *old, *new, secrets=passwords)
+        return made
+
+    key = changed("key", home / "users" / "reader.jks", "STORE")
+    of_key = ("-keystore", key, "-storepass:env", "STORE")
+    listed = keytool("-list", *of_key, secrets=passwords)
     [alias] = re.findall(r"^(\S+),.*PrivateKeyEntry", listed, re.MULTILINE)
-    old = ("-storepass:env", "OLD", "-keypass:env", "OLD")
-    keytool("-keypasswd", "-alias", alias, *of_key, *old, "-new:env", "KEY", secrets=passwords)
-    keytool(
-        "-storepasswd", *of_key, "-storepass:env", "OLD", "-new:env", "STORE", secrets=passwords
-    )
-    return made
+    new = ("-keypass:env", "OLD", "-new:env", "KEY")
+    keytool("-keypasswd", "-alias", alias, *of_key, *new, secrets=passwords)
+    return {
+        "trust": changed("trust", home / "truststore.jks", "TRUST"),
+        "key": key,
+        "named_trust": changed("named-trust", home / "truststore.jks", "NAMED_TRUST"),
+        "named_key": changed("named-key", home / "users" / "writer.p12", "NAMED_STORE"),
+    }
 
 
+CREDENTIALS = """
+[my_ssl]
+type = "kafka_ssl"
+trust_store = "{named_trust}"
+trust_store_password = "${{env:NAMED_TRUST_PASSWORD}}"
+key_store = "{named_key}"
+key_store_password = "{named_password}"
+key_password = "{named_password}"
+
+[my_krb]
+type = "kerberos"
+principal = "writer@EXAMPLE.COM"
+keytab = "writer.keytab"
+"""
 SCRIPT = """
 CREATE TABLE clicks (id BIGINT, ts TIMESTAMP(3), proc AS PROCTIME(), WATERMARK FOR ts AS ts) WITH (
   'connector' = 'kafka', 'topic' = 'clicks', 'properties.bootstrap.servers' = '{bootstrap}',
@@ -153,11 +176,15 @@ CREATE TABLE counts (id BIGINT, name STRING, n BIGINT, PRIMARY KEY (id) NOT ENFO
 CREATE TABLE numbers (n BIGINT) WITH (
   'connector' = 'kafka', 'topic' = 'numbers', 'properties.bootstrap.servers' = '{bootstrap}',
   'scan.startup.mode' = 'earliest-offset', 'format' = 'json',
-  'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'SCRAM-SHA-256',
-  'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.scram.ScramLoginModule required
+  'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'PLAIN',
+  'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.plain.PlainLoginModule required
      username="writer" password="${{file:writer.password}}";',
-  'properties.ssl.truststore.location' = '{trust}', 'properties.ssl.truststore.password' = '${{env:TRUST_PASSWORD}}',
-  'properties.my.secret' = '${{SECRET_BY_VAR}}'
+  'ssl_auth_name' = 'my_ssl', 'properties.my.secret' = '${{SECRET_BY_VAR}}'
+);
+CREATE TABLE tickets (n BIGINT) WITH (
+  'connector' = 'kafka', 'topic' = 'numbers', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json',
+  'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'GSSAPI',
+  'ssl_auth_name' = 'my_ssl', 'krb_auth_name' = 'my_krb'
 );
 CREATE TABLE seen (n BIGINT) WITH ('connector' = 'print');
 SET 'table.exec.late-rows' = 'dead-letter';
@@ -169,8 +196,10 @@ SHOW CREATE TABLE clicks;
 SHOW CREATE TABLE users;
 SHOW CREATE TABLE counts;
 SHOW CREATE TABLE numbers;
+SHOW CREATE TABLE tickets;
 DESCRIBE clicks;
 EXPLAIN SELECT * FROM clicks;
+EXPLAIN SELECT * FROM tickets;
 EXPLAIN CHANGELOG_MODE, JSON_EXECUTION_PLAN INSERT INTO counts
   SELECT c.id, u.name, COUNT(*) FROM clicks AS c JOIN users FOR SYSTEM_TIME AS OF c.proc AS u ON c.id = u.id
   GROUP BY c.id, u.name;
@@ -211,6 +240,10 @@ def run(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
             **made,
         )
         (place / "job.sql").write_text(script)
+        named = CREDENTIALS.format(named_password=SECRETS["key store, by name"], **made)
+        (place / "credentials.toml").write_text(named)
+        (place / "credentials.toml").chmod(0o600)
+        (place / "writer.keytab").write_bytes(b"\x05\x02")
         (place / "writer.password").write_text(SECRETS["password by file"] + "\n")
         (place / "events").mkdir()
         yield Run(place, observed(broker, place))
@@ -227,18 +260,19 @@ def environment(place: Path) -> dict[str, str]:
         "TIDEMILL_HOME": str(place / "home"),
         "TIDEMILL_LOG": str(place / "spark.log"),
         "TRUST_PASSWORD": SECRETS["trust store, by environment"],
+        "NAMED_TRUST_PASSWORD": SECRETS["trust store, by name"],
         "DATABASE_PASSWORD": SECRETS["database, by environment"],
         "STORAGE_KEY": SECRETS["setting of Spark's"],
     }
 
 
-def observed(broker: Broker, place: Path) -> dict[str, str]:
+def observed(broker: Broker, place: Path) -> dict[str, bytes]:
     """Run the script, look at everything while it runs, stop it, and look at what it leaves."""
     port = free_port()
     variables = place / "variable"
     variables.write_text(SECRETS["by variable"])
     arguments = [
-        "run", "job.sql", "--checkpoint", "checkpoint",
+        "run", "job.sql", "--checkpoint", "checkpoint", "--credentials", "credentials.toml",
         "--var", f"SECRET_BY_VAR=${{file:{variables}}}",
         "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={port}",
         "--conf", "spark.sql.streaming.ui.enabled=true",
@@ -247,7 +281,6 @@ def observed(broker: Broker, place: Path) -> dict[str, str]:
         "--conf", "spark.sql.shuffle.partitions=2",
         "--conf", "spark.hadoop.fs.my.storage.setting=${env:STORAGE_KEY}",
     ]  # fmt: skip
-    seen: dict[str, str] = {}
     with (place / "out").open("wb") as out, (place / "err").open("wb") as err:
         process = subprocess.Popen(
             [COMMAND, *arguments],
@@ -259,30 +292,30 @@ def observed(broker: Broker, place: Path) -> dict[str, str]:
             env=environment(place),
         )
     try:
-        until(
-            lambda: "failed: job/seen" in text(place / "err") or said_ready(place), process, place
-        )
-        until(lambda: bool(counted(broker)), process, place)
-        # Another batch, so that Spark has more than the first to show; its row is late.
-        write(
-            broker,
-            "clicks",
-            '{"id": 2, "ts": "2024-01-02 00:00:00"}',
-            '{"id": 2, "ts": "2023-01-01 00:00:00"}',
-        )
-        until(lambda: len(counted(broker)) > 1, process, place)
-        until(lambda: "RUN-010" in text(place / "err"), process, place)
-        seen |= {f"ps: {pid}": line for pid, line in command_lines(process.pid).items()}
-        seen |= crawled(f"http://127.0.0.1:{port}")
+        with watched(process.pid) as lines:
+            until(
+                lambda: "failed: job/seen" in text(place / "err") or said_ready(place),
+                process,
+                place,
+            )
+            until(lambda: bool(counted(broker)), process, place)
+            # Another batch, so that Spark has more than the first to show; its row is late.
+            write(
+                broker,
+                "clicks",
+                '{"id": 2, "ts": "2024-01-02 00:00:00"}',
+                '{"id": 2, "ts": "2023-01-01 00:00:00"}',
+            )
+            until(lambda: len(counted(broker)) > 1, process, place)
+            until(lambda: "RUN-010" in text(place / "err"), process, place)
+            pages = crawled(f"http://127.0.0.1:{port}")
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(60)
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    return seen | left_behind(place)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return pages | {f"ps: {line}": line.encode() for line in lines} | left_behind(place)
 
 
 def text(path: Path) -> str:
@@ -312,31 +345,13 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def command_lines(root: int) -> dict[int, str]:
-    """Of a process and all that it has started, what `ps` shows of them."""
-    parents: dict[int, int] = {}
-    lines: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                lines[int(entry.name)] = text(entry / "cmdline").replace("\0", " ")
-                status = text(entry / "stat").rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            parents[int(entry.name)] = int(status[1])
-    family = {root}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
-    return {pid: lines[pid] for pid in family if pid in lines}
-
-
 _LINK = re.compile(r"""(?:href|src)=["']([^"'#]+)""")
 _MOST_PAGES = 400
 
 
-def crawled(root: str) -> dict[str, str]:
+def crawled(root: str) -> dict[str, bytes]:
     """All of Spark's pages, and what its REST interface says, by their addresses."""
-    pages: dict[str, str] = {}
+    pages: dict[str, bytes] = {}
     application = json.loads(fetched(f"{root}/api/v1/applications"))[0]["id"]
     base = f"{root}/api/v1/applications/{application}"
     asked = [
@@ -356,48 +371,53 @@ def crawled(root: str) -> dict[str, str]:
         ),
         f"{base}/sql?details=true&planDescription=true&length=1000",
     ]
-    while asked and len(pages) < _MOST_PAGES:
+    while asked:
         address = asked.pop(0)
         # The same rows in another order are no other page.
         if address in pages or any(word in address for word in ("/kill", "/static/", ".sort=")):
             continue
-        try:
-            pages[address] = fetched(address)
-        except urllib.error.HTTPError as refused:
-            pages[address] = f"{refused.code}"
-            continue
-        for link in _LINK.findall(pages[address]):
+        assert len(pages) < _MOST_PAGES, f"it goes on with {address}"
+        pages[address] = fetched(address)
+        for link in _LINK.findall(pages[address].decode(errors="replace")):
             found = urllib.parse.urljoin(address, html.unescape(link)).replace(" ", "%20")
             if found.startswith(root):
                 asked.append(found)
     return pages
 
 
-def fetched(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=30) as answer:
+def fetched(address: str) -> bytes:
+    """A page that tells of an error is one, too."""
+    try:
+        answer = urllib.request.urlopen(address, timeout=30)
+    except urllib.error.HTTPError as refused:
+        answer = refused
+    with answer:
         body: bytes = answer.read()
-        return body.decode(errors="replace")
+    return body
 
 
 # The user's own files.
-_GIVEN = {"job.sql", "writer.password", "variable", "trust.jks", "key.jks", "wrong.sql"}
+_GIVEN = {
+    *("job.sql", "writer.password", "variable", "trust.jks", "key.jks"),
+    *("credentials.toml", "writer.keytab", "named-trust.jks", "named-key.p12"),
+}
 
 
-def left_behind(place: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+def left_behind(place: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
     for path in place.rglob("*"):
         if path.is_file() and path.relative_to(place).parts[0] not in _GIVEN:
             name = str(path.relative_to(place))
-            found[name] = text(path)
+            found[name] = path.read_bytes()
             if zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
                     for member in archive.namelist():
-                        found[f"{name}!{member}"] = archive.read(member).decode(errors="replace")
+                        found[f"{name}!{member}"] = archive.read(member)
     return found
 
 
 def test_the_run_was_what_it_should_be(run: Run) -> None:
-    shown = run.seen["err"]
+    shown = run.text("err")
     assert "RUN-010" in shown and "table 'numbers'" in shown
     assert "Traceback" not in shown
     assert "failed: job/seen" in shown and "stopped: job/counts" in shown
@@ -412,15 +432,30 @@ def test_the_run_was_what_it_should_be(run: Run) -> None:
         "/sql?details",
     ):
         assert any(page in where for where in pages), page
-    plans = [run.seen[p] for p in pages if "/SQL/execution/" in p or "planDescription" in p]
+    plans = [run.text(p) for p in pages if "/SQL/execution/" in p or "planDescription" in p]
     assert any("tidemill-kafka" in plan for plan in plans)
-    log = "".join(text for where, text in run.seen.items() if where.startswith("events"))
+    log = "".join(run.text(where) for where in run.seen if where.startswith("events"))
     assert "SparkListenerSQLExecutionStart" in log and "tidemill-kafka" in log
     assert any(where.startswith("checkpoint/job/counts/state") for where in run.seen)
-    assert sum(where.startswith("ps: ") for where in run.seen) >= 3
+    lines = [where for where in run.seen if where.startswith("ps: ")]
+    assert any("tidemill run job.sql" in line for line in lines)
+    assert any("org.apache.spark.deploy.SparkSubmit" in line for line in lines)
     assert "spark.log" in run.seen
     for answer in ("'******'", "'${env:TRUST_PASSWORD}'", "changelogMode", "CREATE TABLE"):
-        assert answer in run.seen["out"]
+        assert answer in run.text("out")
+    assert "'ssl_auth_name' = 'my_ssl'" in run.text("out")
+
+
+def test_the_search_knows_the_forms_of_a_secret() -> None:
+    secret = "a&b;\"c'=d/é?"
+    forms = [secret, json.dumps(secret), html.escape(secret), urllib.parse.quote(secret, safe="")]
+    places = {form: form.encode() for form in forms}
+    for user in ("", "u", "me", "you"):
+        basic = f"{user}:{secret}:{user}".encode()
+        for encoded in (base64.b64encode(basic), base64.urlsafe_b64encode(basic)):
+            places[encoded.decode()] = b"Basic " + encoded
+    assert holders(places, secret) == [*places]
+    assert holders(places, secret + "!") == []
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -455,3 +490,39 @@ def test_a_script_with_a_mistake_beside_a_secret(tmp_path: Path, secret: str) ->
         if command == ("run",):
             assert done.returncode != 0
     assert "error" in said and secret not in said
+
+
+def test_a_wrong_password_is_refused_within_15_seconds_and_not_repeated(
+    broker: Broker, tmp_path: Path
+) -> None:
+    assert broker.secured is not None
+    home = broker.secured.home
+    script = tmp_path / "job.sql"
+    script.write_text(f"""
+CREATE TABLE clicks (id BIGINT) WITH (
+  'connector' = 'kafka', 'topic' = 'clicks', 'properties.bootstrap.servers' = '127.0.0.1:{broker.port}',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json',
+  'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'PLAIN',
+  'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.plain.PlainLoginModule required
+     username="reader" password="18-wrong";',
+  'properties.ssl.truststore.location' = '{home / "truststore.jks"}',
+  'properties.ssl.truststore.password' = '${{file:{home / "stores.password"}}}'
+);
+SELECT * FROM clicks;
+""")
+    began = time.monotonic()
+    done = subprocess.run(
+        [COMMAND, "run", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        check=False,
+    )
+    spark_start = 12
+    assert time.monotonic() - began < 15 + spark_start
+    assert done.returncode == 3
+    said = done.stdout + done.stderr
+    assert said.count("error RUN-007") == 1 and "Traceback" not in said
+    assert "table 'clicks'" in said and f"127.0.0.1:{broker.port}" in said and " hint: " in said
+    assert "18-wrong" not in said
