@@ -2,9 +2,11 @@
 
     sasl_plaintext   SASL_PLAINTEXT with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (unsecured tokens), and GSSAPI
                      where there can be a KDC
-    sasl_ssl         SASL_SSL with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; client certificates are looked at, if any come
+    sasl_ssl         SASL_SSL with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and GSSAPI where there can be a KDC; client
+                     certificates are looked at, if any come
     mutual_tls       SSL with client certificates required
     kerberos         sasl_plaintext with a real KDC: skipped where there can be none, and failed then if CI=true
+    kerberos_ssl     sasl_ssl likewise; its service is called hadoop, which no default is
 
 Everything whose name begins with `denied-` (topics, groups, transactional ids) is one of which no user has any right;
 all else is everyone's who has logged in.
@@ -234,12 +236,20 @@ def _deny(broker: Broker) -> None:
 
 
 @pytest.fixture(scope="session")
-def sasl_ssl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    users = {name: USERS[name] for name in (ALICE, "username", "xxx")}
-    asked = Security(tls=True, mechanisms=mechanisms, users=users, store_password=STORE_PASSWORD)
+def sasl_ssl(
+    tmp_path_factory: pytest.TempPathFactory, possible_kdc: Kdc | str
+) -> Iterator[SecuredBroker]:
+    kdc = possible_kdc if isinstance(possible_kdc, Kdc) else None
+    asked = Security(
+        tls=True,
+        mechanisms=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", *(["GSSAPI"] if kdc else [])),
+        users={name: USERS[name] for name in (ALICE, "username", "xxx")},
+        store_password=STORE_PASSWORD,
+        kdc=kdc.address if kdc else None,
+        keytab=kdc.keytab("hadoop/localhost") if kdc else None,
+    )
     broker = _started(tmp_path_factory.mktemp("sasl_ssl"), asked)
-    yield SecuredBroker(broker)
+    yield SecuredBroker(broker, kdc)
     broker.stop()
 
 
@@ -295,6 +305,11 @@ def kdc(possible_kdc: Kdc | str) -> Kdc:
 @pytest.fixture(scope="session")
 def kerberos(kdc: Kdc, sasl_plaintext: SecuredBroker) -> SecuredBroker:
     return sasl_plaintext
+
+
+@pytest.fixture(scope="session")
+def kerberos_ssl(kdc: Kdc, sasl_ssl: SecuredBroker) -> SecuredBroker:
+    return sasl_ssl
 
 
 # --- what is wrong ------------------------------------------------------------------------------

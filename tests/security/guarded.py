@@ -6,6 +6,7 @@ TLS is the matter of `test_tls.py`.
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -40,7 +41,8 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 ADMIN, ADMIN_PASSWORD = "boss", "boss-secret-1"
 # Names with a # in them are what Oceanus gives its users: instance#user.
-USERS = {name: f"{name}-secret-1" for name in ("alice", "bob", "carol", "ckafka-x1y2z3#dave")}
+NAMES = ("alice", "bob", "carol", "erin", "ckafka-x1y2z3#dave")
+USERS = {name: f"{name}-secret-1" for name in NAMES}
 
 SETTINGS = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -145,6 +147,12 @@ class Guarded:
             future.result(30)
         time.sleep(0.2)
 
+    def denials(self, name: str) -> int:
+        """How often the broker has denied something of that name to anybody, by its log."""
+        denied = re.compile(f"is Denied operation = .*:{re.escape(name)} ")
+        log = self.broker.log.read_text(errors="replace")
+        return sum(bool(denied.search(line)) for line in log.splitlines())
+
     def forbid(
         self, user: str, operation: str, kind: str, name: str, prefixed: bool = False
     ) -> None:
@@ -214,8 +222,12 @@ def run(spark: Any, script: str, checkpoint: Path | None = None) -> list[str]:
     return rows.rows
 
 
+# What says more of this machine's files than of a broker: it was not asked.
+BEFORE_THE_BROKER = ("RUN-008", "RUN-050")
+
+
 def refusal(spark: Any, script: str, checkpoint: Path | None = None) -> Diagnostic:
-    """What a script is refused with, in time."""
+    """What a script is refused with, in time: which table, which broker, what was refused, and what to check."""
     started = time.monotonic()
     try:
         run(spark, script, checkpoint)
@@ -225,6 +237,12 @@ def refusal(spark: Any, script: str, checkpoint: Path | None = None) -> Diagnost
         (told,) = error.diagnostics
         for password in (*USERS.values(), ADMIN_PASSWORD):
             assert password not in str(error)
+        assert re.search(r"table '\w+'", told.message), told.message
+        if told.code not in BEFORE_THE_BROKER:
+            addresses = re.findall(r"'properties\.bootstrap\.servers' = '([^']+)'", script)
+            assert any(address in told.message for address in addresses), told.message
+        assert told.hint
+        assert told.span is not None
         return told
     raise AssertionError("nothing was refused")
 
@@ -239,9 +257,12 @@ class Proxy:
         threading.Thread(target=self._serve, daemon=True).start()
 
     @property
+    def port(self) -> int:
+        return int(self._server.getsockname()[1])
+
+    @property
     def bootstrap(self) -> str:
-        host, port = self._server.getsockname()
-        return f"{host}:{port}"
+        return f"{self._server.getsockname()[0]}:{self.port}"
 
     def _serve(self) -> None:
         while True:

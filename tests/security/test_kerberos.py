@@ -119,29 +119,38 @@ def test_parameters_of_the_console_with_the_files_beside_them(place: Place) -> N
 
 
 def test_files_in_a_package_as_the_manual_packs_them(place: Place) -> None:
+    """What the command line sets beats the file."""
     config = place.directory / "elsewhere" / "job.conf"
     config.parent.mkdir()
-    config.write_text(PARAMETERS)
+    config.write_text(PARAMETERS.replace("kafka/172.28.2.13", "nobody").replace("emr.", "no."))
     package = place.directory / "kafka-xxx.jar"
     with zipfile.ZipFile(package, "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
         for name in ("krb5.conf", "emr.keytab"):
             jar.write(place.directory / name, name)
-    done = place.run("--job-config", config, "--package", package)
+    login = "security.kerberos.login"
+    settings = (
+        f"--set={login}.principal=kafka/172.28.2.13@{REALM}",
+        f"--set={login}.keytab=emr.keytab",
+    )
+    done = place.run("--job-config", config, "--package", package, *settings)
     assert done.returncode == 0, done.stderr
     assert place.written() == ROWS
     assert place.left_over == []
 
 
-def test_a_ticket_of_kinit(place: Place, kdc: Kdc) -> None:
+def test_a_ticket_of_kinit_by_parameters_of_the_command_line(place: Place, kdc: Kdc) -> None:
     cache = place.directory / "tickets"
     principal = f"kafka/172.28.2.13@{REALM}"
     kdc.run("kinit", "-c", str(cache), "-kt", str(place.directory / "emr.keytab"), principal)
     place.environment["KRB5CCNAME"] = f"FILE:{cache}"
-    config = place.parameters(
-        PARAMETERS.replace("security.kerberos.login.keytab: emr.keytab\n", "")
-    )
-    done = place.run("--job-config", config)
+    given = {
+        "principal": principal,
+        "conf": place.directory / "krb5.conf",
+        "contexts": "KafkaClient",
+    }
+    settings = [f"--set=security.kerberos.login.{key}={value}" for key, value in given.items()]
+    done = place.run(*settings)
     assert done.returncode == 0, done.stderr
     assert place.written() == ROWS
 
@@ -166,13 +175,14 @@ def refused(session: Session, script: str) -> JobError:
     return error.value
 
 
-def test_settings_by_set(place: Place, spark: Any) -> None:
+@pytest.mark.parametrize("conf", ["krb5-conf.path", "login.conf"])
+def test_settings_by_set(place: Place, spark: Any, conf: str) -> None:
     settings = "".join(
         f"SET '{key}' = '{value}';\n"
         for key, value in {
             "security.kerberos.login.principal": f"kafka/172.28.2.13@{REALM}",
             "security.kerberos.login.keytab": str(place.directory / "emr.keytab"),
-            "security.kerberos.krb5-conf.path": str(place.directory / "krb5.conf"),
+            f"security.kerberos.{conf}": str(place.directory / "krb5.conf"),
             "security.kerberos.login.contexts": "Client,KafkaClient",
         }.items()
     )
@@ -209,7 +219,7 @@ def test_another_principal_than_the_services_is_warned_of_and_runs(
 
 def test_a_service_that_is_not_there_is_refused(place: Place, spark: Any) -> None:
     session = Session(spark, bounded=True, job_config=place.parameters())
-    error = refused(session, place.script(OPTIONS.replace("'kafka'", "'hadoop'")))
+    error = refused(session, place.script(OPTIONS.replace("'kafka'", "'nobodys'")))
     assert {w.code for w in session.environment.warnings} >= {"OPT-075"}
     assert "RUN-007" in str(error)
     assert place.written() == []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from guarded import READ, WRITE, refusal, run
+from guarded import READ, WRITE, Proxy, counted, refusal, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -26,6 +25,7 @@ WAYS = [
     ("sasl_ssl", "SCRAM-SHA-512"),
     ("mutual_tls", None),
     ("kerberos", "GSSAPI"),
+    ("kerberos_ssl", "GSSAPI"),
 ]
 NAMES = [f"{broker}-{mechanism or 'certificate'}" for broker, mechanism in WAYS]
 # What the refusal of wrong credentials is about.
@@ -54,22 +54,34 @@ def right(request: pytest.FixtureRequest, way: str, mechanism: str | None) -> st
 
 
 @pytest.fixture
-def wrong(request: pytest.FixtureRequest, way: str, mechanism: str | None, tmp_path: Path) -> str:
+def proxy(request: pytest.FixtureRequest, way: str) -> Iterator[Proxy]:
+    with counted(request.getfixturevalue(way).broker.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def wrong(
+    request: pytest.FixtureRequest, way: str, mechanism: str | None, proxy: Proxy, tmp_path: Path
+) -> str:
+    """Options of a client that knocks at the proxy, by the name of the broker's host."""
     broker = request.getfixturevalue(way)
+    host = broker.bootstrap.partition(":")[0]
+    changes = {"bootstrap.servers": f"{host}:{proxy.port}"}
     if mechanism is None:
         other = request.getfixturevalue("other_authority") / "users" / "alice.jks"
-        changes = {"ssl.keystore.location": str(other)}
+        changes["ssl.keystore.location"] = str(other)
         return str(broker.table_options(mechanism, changes=changes))
     if mechanism == "OAUTHBEARER":
         # A token of somebody whom it does not name as the broker wants it.
         line = f'{OAUTH} required unsecuredLoginPrincipalClaimName="who" unsecuredLoginStringClaim_who="alice";'
-        return str(broker.table_options(mechanism, changes={"sasl.jaas.config": line}))
+        changes["sasl.jaas.config"] = line
+        return str(broker.table_options(mechanism, changes=changes))
     if mechanism == "GSSAPI":
         # Its keys were renewed since.
         old = shutil.copy(broker.kdc.keytab("mallory"), tmp_path / "old.keytab")
         broker.kdc.keytab("mallory", renew=True)
-        return str(broker.table_options(mechanism, "mallory", str(old)))
-    return str(broker.table_options(mechanism, password="not-this-one"))
+        return str(broker.table_options(mechanism, "mallory", str(old), changes))
+    return str(broker.table_options(mechanism, password="not-this-one", changes=changes))
 
 
 @pytest.mark.parametrize(("way", "mechanism"), WAYS, ids=NAMES)
@@ -107,14 +119,11 @@ class TestWay:
         spark: Any,
         mechanism: str | None,
         wrong: str,
+        proxy: Proxy,
         topic_name: Callable[..., str],
         statement: str,
     ) -> None:
-        started = time.monotonic()
         told = refusal(spark, table(topic_name(), wrong) + statement)
-        assert time.monotonic() - started < 15
         assert told.code == "RUN-007"
-        assert "table 't'" in told.message
         assert SAID.get(mechanism, f"refused a login by {mechanism}") in told.message
-        assert told.hint
-        assert told.span is not None
+        assert proxy.connections <= 3

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,13 @@ from click.testing import CliRunner
 from harness.kafka import consume, produce
 from harness.kdc import REALM, Kdc
 from tidemill import Session
-from tidemill.broker import Broker, Security, start, topics
+from tidemill.broker import topics
 from tidemill.cli import cli
 from tidemill.errors import JobError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
+COMMAND = Path(sys.executable).with_name("tidemill")
 STORE_PASSWORD = "test1234"
 
 # The three records of DLI's example, as it writes them.
@@ -79,16 +82,18 @@ class Names:
         )
         self.add(name, "--type", "kerberos", *given)
 
-    def run(self, bootstrap: str, admin: dict[str, str], options: str) -> dict[str, float]:
-        """Orders go through both tables; what comes out, by id."""
+    def topics(self, admin: dict[str, str]) -> tuple[str, str]:
+        """One with orders, and one for what becomes of them."""
         servers = admin["bootstrap.servers"]
         source, sink = self.topic("in"), self.topic("out")
         for topic in (source, sink):
             topics.create(servers, topic, 1, client=admin)
         produce(servers, source, *(json.dumps(order) for order in ORDERS), via=admin)
+        return source, sink
+
+    def script(self, bootstrap: str, source: str, sink: str, options: str) -> str:
         columns = "order_id string, order_channel string, pay_amount double"
-        with Session(self.spark, bounded=True, dialect="dli", credentials=self.file) as session:
-            for job in session.execute(f"""
+        return f"""
 CREATE TABLE orders ({columns}) WITH (
   'connector' = 'kafka', 'topic' = '{source}', 'properties.bootstrap.servers' = '{bootstrap}',
   'properties.group.id' = 'GroupId', 'scan.startup.mode' = 'earliest-offset', "format" = "json",
@@ -97,13 +102,30 @@ CREATE TABLE UPSERTKAFKASINK ({columns}, PRIMARY KEY (order_id) NOT ENFORCED) WI
   'connector' = 'upsert-kafka', 'topic' = '{sink}', 'properties.bootstrap.servers' = '{bootstrap}',
   'key.format' = 'json', 'value.format' = 'json', {options});
 insert into UPSERTKAFKASINK select * from orders;
-"""):
+"""
+
+    def run(
+        self,
+        bootstrap: str,
+        admin: dict[str, str],
+        options: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> dict[str, float]:
+        """Orders go through both tables; what comes out, by id."""
+        source, sink = self.topics(admin)
+        given: dict[str, Any] = {"dialect": "dli", "credentials": self.file, "settings": settings}
+        with Session(self.spark, bounded=True, **given) as session:
+            for job in session.execute(self.script(bootstrap, source, sink, options)):
                 assert not isinstance(job, str)
                 job.wait()
                 failure = job.failure()
                 if failure is not None:
                     raise failure
-        values = [json.loads(record.value or b"") for record in consume(servers, sink, admin)]
+        return self.written(admin, sink)
+
+    def written(self, admin: dict[str, str], sink: str) -> dict[str, float]:
+        records = consume(admin["bootstrap.servers"], sink, admin)
+        values = [json.loads(record.value or b"") for record in records]
         return {value["order_id"]: value["pay_amount"] for value in values}
 
     def refused(self, bootstrap: str, admin: dict[str, str], options: str) -> str:
@@ -183,49 +205,62 @@ def test_kerberos_by_name(names: Names, kerberos: Any, kdc: Kdc) -> None:
     assert names.run(kerberos.bootstrap, kerberos.admin, options) == BY_ID
 
 
+@pytest.mark.parametrize("way", ["kerberos", "kerberos_ssl"])
 def test_keys_that_are_not_the_principals_any_more_are_refused(
-    names: Names, kerberos: Any, kdc: Kdc, tmp_path: Path
+    request: pytest.FixtureRequest, names: Names, way: str, kdc: Kdc, tmp_path: Path
 ) -> None:
+    broker = request.getfixturevalue(way)
     old = tmp_path / "old.keytab"
     old.write_bytes(kdc.keytab("renewed").read_bytes())
     kdc.keytab("renewed", renew=True)
-    principal = f"renewed@{REALM}"
-    names.add(
-        "my_krb",
-        "--type",
-        "kerberos",
-        "--principal",
-        principal,
-        "--keytab",
-        old,
-        "--krb5-conf",
-        kdc.conf,
-    )
-    options = f"{KERBEROS.format('SASL_PLAINTEXT')}, 'krb_auth_name' = 'my_krb'"
-    assert "RUN-007" in names.refused(kerberos.bootstrap, kerberos.admin, options)
+    login = ("--principal", f"renewed@{REALM}", "--keytab", old, "--krb5-conf", kdc.conf)
+    names.add("my_krb", "--type", "kerberos", *login)
+    options = f"{KERBEROS.format(broker.secured.protocol)}, 'krb_auth_name' = 'my_krb'"
+    if broker.secured.asked.tls:
+        names.ssl("my_ssl", broker.secured.home)
+        options += f", {SERVICE}, 'ssl_auth_name' = 'my_ssl'"
+    told = names.refused(broker.bootstrap, broker.admin, options)
+    assert "RUN-007" in told
+    assert "the keytab has no key for the principal, or an old one" in told
 
 
-@pytest.fixture(scope="module")
-def kerberos_ssl(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """SASL_SSL with GSSAPI."""
-    asked = Security(
-        tls=True,
-        mechanisms=("GSSAPI",),
-        store_password=STORE_PASSWORD,
-        kdc=kdc.address,
-        keytab=kdc.keytab("hadoop/localhost"),
-    )
-    broker = start(tmp_path_factory.mktemp("kerberos_ssl"), port=0, security=asked)
-    yield broker
-    broker.stop()
+# The service of kerberos_ssl is not the one that DLI's tables have by default.
+SERVICE = "'properties.sasl.kerberos.service.name' = 'hadoop'"
 
 
-def test_both_names_on_one_table(names: Names, kerberos_ssl: Broker, kdc: Kdc) -> None:
-    assert kerberos_ssl.secured is not None
+def test_a_trust_store_by_name_with_a_login_of_the_jobs_settings(
+    names: Names, kerberos_ssl: Any, kdc: Kdc
+) -> None:
+    names.ssl("my_ssl", kerberos_ssl.secured.home)
+    settings = {
+        "security.kerberos.login.principal": f"orders-by-name@{REALM}",
+        "security.kerberos.login.keytab": str(kdc.keytab("orders-by-name")),
+        "security.kerberos.login.conf": str(kdc.conf),
+        "security.kerberos.login.contexts": "KafkaClient",
+    }
+    options = f"{KERBEROS.format('SASL_SSL')}, {SERVICE}, 'ssl_auth_name' = 'my_ssl'"
+    assert names.run(kerberos_ssl.bootstrap, kerberos_ssl.admin, options, settings) == BY_ID
+
+
+def test_both_names_on_one_table_by_the_command(
+    names: Names, kerberos_ssl: Any, kdc: Kdc, tmp_path: Path
+) -> None:
     names.ssl("my_ssl", kerberos_ssl.secured.home)
     names.kerberos("my_krb", kdc, "orders-by-name")
     both = "'ssl_auth_name' = 'my_ssl', 'krb_auth_name' = 'my_krb'"
-    service = "'properties.sasl.kerberos.service.name' = 'hadoop'"
-    options = f"{KERBEROS.format('SASL_SSL')}, {service}, {both}"
-    address = f"localhost:{kerberos_ssl.port}"
-    assert names.run(address, kerberos_ssl.admin, options) == BY_ID
+    options = f"{KERBEROS.format('SASL_SSL')}, {SERVICE}, {both}"
+    source, sink = names.topics(kerberos_ssl.admin)
+    script = tmp_path / "job.sql"
+    script.write_text(names.script(kerberos_ssl.bootstrap, source, sink, options))
+    flags = ("--bounded", "--dialect", "dli", "--master", "local[1]")
+    done = subprocess.run(
+        [COMMAND, "run", script, *flags, "--credentials", names.file],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert names.written(kerberos_ssl.admin, sink) == BY_ID
+    assert STORE_PASSWORD not in done.stdout + done.stderr

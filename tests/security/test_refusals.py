@@ -3,13 +3,22 @@ nobody tries it again and again."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from guarded import (
+    OAUTH,
     PLAIN,
     READ,
     SETTINGS,
@@ -23,6 +32,7 @@ from guarded import (
     table,
 )
 
+from harness.java import SHORT_LIVED
 from tidemill import Session
 from tidemill.broker import Broker, start
 
@@ -30,6 +40,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 # Of one start of a job: the knock, the client's own connection, and what a look at the listener takes.
 MOST_CONNECTIONS = 12
+# Of one start of a job, which asks for the rights to a name in up to three ways.
+MOST_DENIALS = 3
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +72,6 @@ def test_a_wrong_password(
         assert f"a login by {mechanism}" in told.message
         assert told.hint == "check the user and the password in 'properties.sasl.jaas.config'"
         assert "not-this-one" not in told.message
-        assert told.span is not None
         time.sleep(1)
         assert proxy.connections <= 3
 
@@ -137,7 +148,84 @@ def test_a_jaas_line_that_is_none(
     told = refusal(spark, table(guarded.broker.bootstrap, topic_name(), access) + READ)
     assert told.code == "RUN-008"
     assert said in told.message
-    assert "table 't'" in told.message
+
+
+# --- a token that somebody else gives -------------------------------------------------------------
+
+
+class _NoClientHere(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = b'{"error": "invalid_client"}'
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        self.server.asked += 1  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def token_endpoint() -> Iterator[HTTPServer]:
+    """It knows nobody; `.asked` counts who has tried."""
+    server = HTTPServer(("127.0.0.1", 0), _NoClientHere)
+    server.asked = 0  # type: ignore[attr-defined]
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    serving.join(10)
+
+
+def test_a_token_endpoint(
+    spark: Any, guarded: Guarded, topic_name: Names, token_endpoint: HTTPServer
+) -> None:
+    """With the options that the documentation prints."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/token"
+    url = f"http://127.0.0.1:{token_endpoint.server_port}/token"
+
+    def script(endpoint: str) -> str:
+        access = {
+            "properties.security.protocol": "SASL_PLAINTEXT",
+            "properties.sasl.mechanism": "OAUTHBEARER",
+            "properties.sasl.login.callback.handler.class": (
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+            ),
+            "properties.sasl.oauthbearer.token.endpoint.url": endpoint,
+            "properties.sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="not-this-one";',
+        }
+        return table(guarded.broker.bootstrap, topic_name(), access)
+
+    for statement in (READ, WRITE):
+        told = refusal(spark, script(url) + statement)
+        assert told.code == "RUN-007", told.message
+        refused = f"table 't': the login by OAUTHBEARER for {guarded.broker.bootstrap} failed: "
+        assert told.message.startswith(f"{refused}The response code 401 ")
+        assert "\n" not in told.message
+        assert "not-this-one" not in told.message
+        assert "'properties.sasl.jaas.config'" in (told.hint or "")
+    asked: int = token_endpoint.asked  # type: ignore[attr-defined]
+    assert 2 <= asked <= 4
+
+    # It may come back, so that the client tries for a while; no longer than a refusal may take.
+    told = refusal(spark, script(nobody) + READ)
+    assert told.code == "RUN-001", told.message
+    assert "no answer from the token endpoint" in told.message
+    assert "'properties.sasl.oauthbearer.token.endpoint.url'" in (told.hint or "")
+
+    allowed = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+    system = spark._jvm.java.lang.System
+    system.setProperty(allowed, nobody)
+    try:
+        told = refusal(spark, script(url) + READ)
+    finally:
+        system.clearProperty(allowed)
+    assert told.code == "RUN-008", told.message
+    assert "'properties.sasl.oauthbearer.token.endpoint.url' is not" in told.message
+    assert f"-D{allowed}=URL" in (told.hint or "")
+    assert token_endpoint.asked == asked  # type: ignore[attr-defined]
 
 
 # --- what one may --------------------------------------------------------------------------------
@@ -151,6 +239,8 @@ def test_a_topic_that_may_not_be_seen(spark: Any, guarded: Guarded, topic_name: 
         refused = f"the broker at {guarded.broker.bootstrap} refused topic '{topic}'"
         assert f"table 't': looking up topics: {refused}" in told.message
         assert f"--topic '{topic}'" in (told.hint or "")
+    time.sleep(1)
+    assert 2 <= guarded.denials(topic) <= 2 * MOST_DENIALS
 
 
 @pytest.mark.parametrize(
@@ -168,6 +258,7 @@ def test_a_topic_that_may_only_be_seen(
         f"table 't': the broker at {guarded.broker.bootstrap} does not let the table's user {lacked} topic '{topic}'"
     )
     assert f"--operation {lacked} --topic '{topic}'" in (told.hint or "")
+    assert guarded.denials(topic) <= MOST_DENIALS
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE"])
@@ -181,6 +272,7 @@ def test_a_group(spark: Any, guarded: Guarded, topic_name: Names, right: str | N
     assert told.code == "RUN-007"
     assert f"refuses group '{group}' to the table's user" in told.message
     assert f"--operation READ --group '{group}'" in (told.hint or "")
+    assert guarded.denials(group) <= MOST_DENIALS
     guarded.allow("alice", "READ", "GROUP", group)
     assert run(spark, script + READ) == ['{"n":1}']
 
@@ -220,6 +312,7 @@ def test_writing_exactly_once_needs_these_rights_and_no_more(
     assert told.code == "RUN-007"
     assert f"refuses the transactional id '{prefix}-0' to the table's user" in told.message
     assert f"--transactional-id '{prefix}'" in (told.hint or "")
+    assert 1 <= guarded.denials(f"{prefix}-0") <= MOST_DENIALS
 
     # The user may see the id, which is all that can be asked: the first write tells the rest.
     guarded.allow("carol", "DESCRIBE", "TRANSACTIONAL_ID", prefix, prefixed=True)
@@ -228,6 +321,7 @@ def test_writing_exactly_once_needs_these_rights_and_no_more(
     assert told.code == "RUN-007"
     assert "refused the transactional ids of the table to its user" in told.message
     assert told.message.startswith("table 't': writing to topic")
+    assert guarded.denials(f"{prefix}-0") <= 2 * MOST_DENIALS
 
     guarded.allow("carol", "WRITE", "TRANSACTIONAL_ID", prefix, prefixed=True)
     guarded.forbid("carol", "READ", "GROUP", prefix, prefixed=True)
@@ -252,6 +346,64 @@ def test_a_topic_for_dead_letters(spark: Any, guarded: Guarded, topic_name: Name
     guarded.allow("bob", "WRITE", "TOPIC", letters)
     assert run(spark, script) == []
     assert guarded.read(letters, 1) == ["{"]
+
+
+def test_letters_of_a_job_that_writes_exactly_once(
+    spark: Any, guarded: Guarded, topic_name: Names, tmp_path: Path
+) -> None:
+    """Dead letters and late rows are written as the job's table is; each right is missed in turn, by name."""
+    # A row a batch, so that the second is late.
+    records = ('{"n": 200000}', '{"n": 1}', "{")
+    source, target = guarded.create(topic_name("in"), *records), guarded.create(topic_name("out"))
+    letters, late = guarded.create(topic_name("letters")), guarded.create(topic_name("late"))
+    prefix, user, at = topic_name("p"), "erin", guarded.broker.bootstrap
+    dead = {"scan.bad-records": "dead-letter", "scan.dead-letter.topic": letters}
+    timed = "(n INT, ts AS TO_TIMESTAMP_LTZ(n, 3), WATERMARK FOR ts AS ts)"
+    once = {
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": prefix,
+    }
+    late_rows = (
+        f"SET 'table.exec.late-rows' = 'dead-letter'; SET 'table.exec.late-rows.topic' = '{late}';"
+    )
+
+    def script(settings: str, options: dict[str, str]) -> str:
+        return f"""
+        {settings} SET 'tidemill.batch.max-rows' = '1'; SET 'parallelism.default' = '1';
+        {table(at, source, login(user) | options, "s").replace("(n INT)", timed)}
+        {table(at, target, login(user) | once)}
+        INSERT INTO t SELECT CAST(COUNT(*) AS INT)
+        FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY window_start, window_end"""
+
+    ways = {"s-dead-letters-0": script("", dead), "late-rows": script(late_rows, {})}
+
+    def refused(way: str, what: str, hint: str) -> None:
+        told = refusal(spark, ways[way], tmp_path)
+        assert told.code == "RUN-007"
+        assert re.search(what, told.message), told.message
+        assert hint in (told.hint or "")
+
+    guarded.allow(user, "READ", "TOPIC", source)
+    for operation in ("READ", "WRITE"):
+        guarded.allow(user, operation, "TOPIC", target)
+    guarded.allow(user, "WRITE", "TRANSACTIONAL_ID", prefix, prefixed=True)
+    guarded.allow(user, "READ", "GROUP", prefix, prefixed=True)
+    for way, topic in zip(ways, (letters, late), strict=True):
+        guarded.allow(user, "DESCRIBE", "TOPIC", topic)
+        for operation in ("WRITE", "READ"):
+            lacked = f"does not let the table's user {operation} topic '{topic}'"
+            refused(way, lacked, f"--operation {operation} --topic '{topic}'")
+            guarded.allow(user, operation, "TOPIC", topic)
+        lacked = f"refuses the transactional id 'tidemill-\\w+-{way}-0' to the table's user"
+        refused(way, lacked, "--resource-pattern-type prefixed --transactional-id 'tidemill-'")
+    guarded.allow(user, "WRITE", "TRANSACTIONAL_ID", "tidemill-", prefixed=True)
+    for way in ways:
+        lacked = f"refuses group 'tidemill-\\w+-{way}-0@\\w+' to the table's user"
+        refused(way, lacked, "--resource-pattern-type prefixed --group 'tidemill-'")
+    guarded.allow(user, "READ", "GROUP", "tidemill-", prefixed=True)
+    run(spark, script(late_rows, dead), tmp_path)
+    assert guarded.read(letters, 1) == ["{"]
+    assert "00:00:00.001" in guarded.read(late, 1)[0]
 
 
 # --- while a job runs ----------------------------------------------------------------------------
@@ -321,6 +473,92 @@ def test_a_group_that_is_taken_away_while_a_job_runs_is_told_and_the_job_goes_on
         assert any(f"refused group '{group}'" in t for t in told)
         assert job.is_active
         assert len(guarded.read(target, 2)) == 2
+
+
+# Each job's refusal, and how many tasks have failed for it.
+_JOBS = """
+import json, sys
+from tidemill import Session
+
+given = json.loads(sys.stdin.read())
+with Session(master="local[3,4]", checkpoint=given["checkpoint"], conf=given["conf"]) as session:
+    jobs = session.execute(given["script"])
+    for job in jobs:
+        job.wait(120)
+    tracker = session.spark.sparkContext.statusTracker()
+    for job in jobs:
+        ids = tracker.getJobIdsForGroup(str(job.query.runId))
+        stages = {stage for id in ids for stage in tracker.getJobInfo(id).stageIds}
+        failed = sum(tracker.getStageInfo(stage).numFailedTasks for stage in stages)
+        print(json.dumps([job.failure().diagnostics[0].message, failed]))
+"""
+
+
+def test_a_spark_that_tries_tasks_again_does_not_try_what_was_refused(
+    guarded: Guarded, topic_name: Names, tmp_path: Path
+) -> None:
+    """As a cluster does, which tries a task four times: to write with an id that one may only see, and to read and
+    to write what one might until now."""
+    user, at, prefix = "carol", guarded.broker.bootstrap, topic_name("p")
+    once = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": prefix}
+    topics, script = {}, ""
+    for name in ("seen", "read", "written"):
+        topics[name] = source, target = (
+            guarded.create(topic_name(f"{name}-in"), '{"n": 1}'),
+            guarded.create(topic_name(f"{name}-out")),
+        )
+        for operation in ("READ", "WRITE", "DESCRIBE"):
+            guarded.allow(user, operation, "TOPIC", source)
+            guarded.allow(user, operation, "TOPIC", target)
+        script += table(at, source, login(user), f"{name}_in")
+        script += table(at, target, login(user) | (once if name == "seen" else {}), f"{name}_out")
+        script += f"INSERT INTO {name}_out SELECT n FROM {name}_in;\n"
+    guarded.allow(user, "DESCRIBE", "TRANSACTIONAL_ID", prefix, prefixed=True)
+    guarded.allow(user, "READ", "GROUP", prefix, prefixed=True)
+    given = {
+        "script": script,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "conf": {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": SHORT_LIVED},
+    }
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("w") as stdout, err.open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _JOBS],
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(given))
+        process.stdin.close()
+        deadline = time.monotonic() + 120
+        for name in ("read", "written"):
+            while not guarded.read(topics[name][1], 1):
+                assert process.poll() is None and time.monotonic() < deadline, err.read_text()
+        guarded.forbid(user, "READ", "TOPIC", topics["read"][0])
+        guarded.forbid(user, "WRITE", "TOPIC", topics["written"][1])
+        while process.poll() is None and time.monotonic() < deadline:
+            for name in ("read", "written"):
+                guarded.write(topics[name][0], '{"n": 2}')
+            time.sleep(0.3)
+        assert process.wait(30) == 0, err.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    (seen, *tries), (read, *reads), (written, *writes) = map(
+        json.loads, out.read_text().splitlines()
+    )
+    assert "refused the transactional ids of the table to its user" in seen
+    assert f"refused topic '{topics['read'][0]}' to the table's user" in read
+    assert f"refused topic '{topics['written'][1]}' to the table's user" in written
+    assert (tries, reads, writes) == ([1], [1], [1])
+    assert 1 <= guarded.denials(f"{prefix}-0") <= MOST_DENIALS
+    assert 1 <= guarded.denials(topics["read"][0]) <= MOST_DENIALS
+    assert 1 <= guarded.denials(topics["written"][1]) <= MOST_DENIALS
 
 
 # --- who gets in ---------------------------------------------------------------------------------

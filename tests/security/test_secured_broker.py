@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from guarded import READ, WRITE
+from guarded import run as run_script
 
 from harness.kdc import REALM, Kdc
 from harness.sockets import is_loopback, listening
@@ -372,3 +376,45 @@ def test_commands_start_and_use_a_broker_with_kerberos_alone(
     client = {**address, **secured.client(), "sasl.jaas.config": login}
     conf = f"-Djava.security.krb5.conf={secured.krb5_conf}"
     assert ask(tmp_path, client, "t", conf) == "topics true"
+
+
+# Each start, and what it prints options for.
+STARTS = [
+    (("--tls",), ("",)),
+    (("--sasl", "PLAIN", "--sasl", "SCRAM-SHA-256"), (" (PLAIN)", " (SCRAM-SHA-256)")),
+    (("--tls", "--sasl", "SCRAM-SHA-512", "--sasl", "GSSAPI"), (" (SCRAM-SHA-512)", " (GSSAPI)")),
+]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("given", "mechanisms"), STARTS, ids=lambda texts: "".join(texts))
+def test_the_printed_options_let_tables_in(
+    request: pytest.FixtureRequest,
+    spark: Any,
+    home: Path,
+    topic_name: Name,
+    given: tuple[str, ...],
+    mechanisms: tuple[str, ...],
+) -> None:
+    """Cut out of what the command prints, and pasted into a table that is written and read."""
+    kdc = request.getfixturevalue("kdc") if "GSSAPI" in given else None
+    if kdc is not None:
+        given += ("--kdc", kdc.address, "--keytab", str(kdc.keytab("kafka/localhost")))
+    code, out, err = run(broker_group, *START, *given)
+    assert code == 0, err
+    _, *printed = out.split("table options")
+    assert len(printed) == len(mechanisms)
+    for mechanism, text in zip(mechanisms, printed, strict=True):
+        heading, _, text = text.partition(":\n")
+        assert heading == mechanism
+        options, _, settings = text.partition("-- and in front of the tables")
+        before = "".join(re.findall("(?m)^-- (SET .*)$", settings))
+        if kdc is not None:
+            before = before.replace("YOU@", "alice@")
+            before = before.replace("YOUR.keytab", str(kdc.keytab("alice")))
+        table = (
+            f"{before} CREATE TABLE t (n INT) WITH ('connector' = 'kafka', 'topic' = '{topic_name()}',"
+            f" 'format' = 'json', 'scan.startup.mode' = 'earliest-offset', {options});"
+        )
+        run_script(spark, table + WRITE)
+        assert run_script(spark, table + READ) == ['{"n":1}'], heading

@@ -82,42 +82,54 @@ def expired_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     broker.stop()
 
 
+@pytest.mark.parametrize("statement", [READ, WRITE], ids=["source", "sink"])
 def test_a_certificate_whose_days_are_over(
-    spark: Any, expired_broker: Any, topic_name: Names
+    spark: Any, expired_broker: Any, topic_name: Names, statement: str
 ) -> None:
     home = expired_broker.data / "security"
-    properties = {
-        "bootstrap.servers": expired_broker.bootstrap,
-        "security.protocol": "SSL",
-        "ssl.truststore.location": str(home / "truststore.jks"),
-        "ssl.truststore.password": "test1234",
-        "ssl.keystore.location": str(home / "users" / "alice.jks"),
-        "ssl.keystore.password": "test1234",
-    }
-    told = refusal(spark, table(topic_name(), written(properties)) + READ)
-    assert told.code == "RUN-007"
-    broker = f"the broker at {expired_broker.bootstrap}"
-    assert f"the certificate of {broker} has expired: NotAfter: " in told.message
-    assert "clock" in (told.hint or "")
-
-
-def test_a_certificate_for_another_host(spark: Any, sasl_ssl: Any, topic_name: Names) -> None:
-    topic = topic_name()
-    sasl_ssl.create(topic)
-    sasl_ssl.produce(topic, '{"n": 1}')
-    with counted(sasl_ssl.broker.port, "127.0.0.2") as proxy:
-        changes = {"bootstrap.servers": proxy.bootstrap}
-        script = table(topic, sasl_ssl.table_options("SCRAM-SHA-256", changes=changes))
-        told = refusal(spark, script + READ)
+    with counted(expired_broker.port) as proxy:
+        properties = {
+            "bootstrap.servers": proxy.bootstrap,
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(home / "truststore.jks"),
+            "ssl.truststore.password": "test1234",
+            "ssl.keystore.location": str(home / "users" / "alice.jks"),
+            "ssl.keystore.password": "test1234",
+        }
+        told = refusal(spark, table(topic_name(), written(properties)) + statement)
         assert told.code == "RUN-007"
-        assert (
-            f"the certificate of the broker at {proxy.bootstrap} is for another host"
-            in told.message
-        )
-        assert "'properties.ssl.endpoint.identification.algorithm' = ''" in (told.hint or "")
+        broker = f"the broker at {proxy.bootstrap}"
+        assert f"the certificate of {broker} has expired: NotAfter: " in told.message
+        assert "clock" in (told.hint or "")
+        time.sleep(1)
+        assert proxy.connections <= 3
+
+
+@pytest.mark.parametrize(
+    ("way", "mechanism"), [("sasl_ssl", "SCRAM-SHA-256"), ("mutual_tls", None)]
+)
+def test_a_certificate_for_another_host(
+    request: pytest.FixtureRequest,
+    spark: Any,
+    topic_name: Names,
+    way: str,
+    mechanism: str | None,
+) -> None:
+    broker, topic = request.getfixturevalue(way), topic_name()
+    broker.create(topic)
+    with counted(broker.broker.port, "127.0.0.2") as proxy:
+        changes = {"bootstrap.servers": proxy.bootstrap}
+        script = table(topic, broker.table_options(mechanism, changes=changes))
+        for statement in (READ, WRITE):
+            told = refusal(spark, script + statement)
+            assert told.code == "RUN-007"
+            another = f"the certificate of the broker at {proxy.bootstrap} is for another host"
+            assert another in told.message
+            assert "'properties.ssl.endpoint.identification.algorithm' = ''" in (told.hint or "")
         # As the manuals have it for those who know.
         changes["ssl.endpoint.identification.algorithm"] = ""
-        script = table(topic, sasl_ssl.table_options("SCRAM-SHA-256", changes=changes))
+        script = table(topic, broker.table_options(mechanism, changes=changes))
+        run(spark, script + WRITE)
         assert run(spark, script + READ) == ['{"n":1}']
 
 
@@ -147,17 +159,29 @@ def test_a_client_whose_certificate_is_of_another_authority(
     script = table(topic_name(), mutual_tls.table_options(changes=changes))
     told = refusal(spark, script + statement)
     assert told.code == "RUN-007"
-    assert f"the broker at {mutual_tls.bootstrap} refused our certificate" in told.message
+    assert f"the broker at {mutual_tls.bootstrap} refused our certificate: " in told.message
     assert "'properties.ssl.keystore.location'" in (told.hint or "")
 
 
+@pytest.mark.parametrize("statement", [READ, WRITE], ids=["source", "sink"])
 def test_a_client_whose_certificate_has_expired(
-    spark: Any, mutual_tls: Any, expired_key_store: Path, topic_name: Names
+    spark: Any, mutual_tls: Any, expired_key_store: Path, topic_name: Names, statement: str
 ) -> None:
-    changes = {"ssl.keystore.location": str(expired_key_store)}
-    told = refusal(spark, table(topic_name(), mutual_tls.table_options(changes=changes)) + WRITE)
-    assert told.code == "RUN-007"
-    assert "refused our certificate" in told.message
+    """The broker says no more than that it does not want it: its days are read here."""
+    with counted(mutual_tls.broker.port) as proxy:
+        changes = {
+            "bootstrap.servers": proxy.bootstrap,
+            "ssl.keystore.location": str(expired_key_store),
+        }
+        told = refusal(
+            spark, table(topic_name(), mutual_tls.table_options(changes=changes)) + statement
+        )
+        assert told.code == "RUN-007"
+        refused = f"the broker at {proxy.bootstrap} refused our certificate, which has expired"
+        assert f"{refused}: NotAfter: " in told.message
+        assert "'properties.ssl.keystore.location'" in (told.hint or "")
+        time.sleep(1)
+        assert proxy.connections <= 4
 
 
 # --- protocols that do not fit -------------------------------------------------------------------

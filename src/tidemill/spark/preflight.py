@@ -89,7 +89,7 @@ def check_tables(spark: SparkSession, job: Job, access: Access) -> Targets:
         _require(table, "READ", found)
         if _has_rights(connector, found):
             _check_group(admin, table, access)
-    _check_dead_letters(admin, kafka_sources(job), access)
+    _check_dead_letters(admin, job, access)
     _check_late_rows(admin, job, access)
     partitions: dict[str, Mapping[str, int]] = {}
     targets = {t.identifier: t for t in job.sinks if isinstance(t.connector, TopicTable)}
@@ -112,27 +112,27 @@ def _ask(question: Callable[..., str], spec: Mapping[str, Any], table: Table) ->
         raise JobError([told]) from None
 
 
-def _check_dead_letters(admin: Any, tables: Sequence[Table], access: Access) -> None:
+def _check_dead_letters(admin: Any, job: Job, access: Access) -> None:
     """A topic for dead letters must be there before the first one comes, perhaps in the middle of a night."""
-    for table in tables:
+    for table in kafka_sources(job):
         connector = table.connector
         assert isinstance(connector, TopicTable)
         topic = connector.reading.dead_letter_topic
         if topic is not None:
             what = f"dead letters of table '{table.name}'"
-            _expect(admin, table, topic, what, table.span, access)
+            _expect(admin, job, table, topic, what, table.span, access)
 
 
 def _check_late_rows(admin: Any, job: Job, access: Access) -> None:
     if job.late_rows is not None:
         topic, table = job.late_rows
-        _expect(admin, table, topic, "late rows", job.span, access)
+        _expect(admin, job, table, topic, "late rows", job.span, access)
 
 
 def _expect(
-    admin: Any, table: Table, topic: str, what: str, span: Span | None, access: Access
+    admin: Any, job: Job, table: Table, topic: str, what: str, span: Span | None, access: Access
 ) -> None:
-    """The topic is there, at the brokers of the table."""
+    """The topic is there, at the brokers of the table, and the job may write letters to it."""
     connector = table.connector
     assert isinstance(connector, TopicTable)
     spec = {"properties": access.properties(connector), "topics": [topic]}
@@ -145,7 +145,7 @@ def _expect(
             f"create it: tidemill topic create {topic} --bootstrap {servers}",
             span,
         )
-    _require(table, "WRITE", found)
+    _require_writing(table, bool(job.exactly_once), found)
 
 
 def _check_target(admin: Any, table: Table, access: Access) -> tuple[list[str], Mapping[str, int]]:
@@ -153,10 +153,7 @@ def _check_target(admin: Any, table: Table, access: Access) -> tuple[list[str], 
     connector = table.connector
     assert isinstance(connector, TopicTable)
     found = _ask(admin.describeTargets, topics_spec(connector, access), table)
-    _require(table, "WRITE", found)
-    if connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-        # The marker of a transaction is an offset of this topic, and who may not read a topic may commit none.
-        _require(table, "READ", found)
+    _require_writing(table, connector.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE, found)
     told = []
     # A compacted topic takes no record without a key.
     if isinstance(connector, UpsertKafkaTable) and connector.null_keys is not NullKeys.WRITE:
@@ -231,6 +228,13 @@ def _require(table: Table, operation: str, found: Mapping[str, Any]) -> None:
                 f"does not let the table's user {operation} topic '{topic}'",
                 f"its user needs {operation}: {granted}",
             )
+
+
+def _require_writing(table: Table, exactly_once: bool, found: Mapping[str, Any]) -> None:
+    _require(table, "WRITE", found)
+    if exactly_once:
+        # The marker of a transaction is an offset of the topic, and who may not read a topic may commit none.
+        _require(table, "READ", found)
 
 
 def _has_rights(connector: TopicTable, found: Mapping[str, Any]) -> bool:

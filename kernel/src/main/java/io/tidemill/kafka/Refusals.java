@@ -1,6 +1,12 @@
 package io.tidemill.kafka;
 
 import io.tidemill.Fault;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.CertificateExpiredException;
+import java.security.cert.CertificateNotYetValidException;
+import java.security.cert.X509Certificate;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -8,6 +14,8 @@ import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.security.auth.login.LoginException;
+import org.apache.kafka.common.config.AbstractConfig;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.ClusterAuthorizationException;
@@ -18,6 +26,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.errors.UnsupportedSaslMechanismException;
+import org.apache.kafka.common.security.ssl.DefaultSslEngineFactory;
 
 /**
  * What a broker refuses, or we refuse of it, as a fault: which broker, what, and what to check.
@@ -35,6 +44,8 @@ final class Refusals {
 
   private static final String ITS_CERTIFICATE =
       "look at the broker's certificate: openssl s_client -connect HOST:PORT -showcerts";
+
+  private static final String OUR_CERTIFICATE = "the broker at %s refused our certificate";
 
   /** In a handshake of TLS. {@code %s} is the broker. */
   private static final List<Sign> HANDSHAKE =
@@ -59,12 +70,9 @@ final class Refusals {
               "name the broker in 'properties.bootstrap.servers' as its certificate does, or leave the"
                   + " check out: 'properties.ssl.endpoint.identification.algorithm' = ''"),
           Sign.of(
-              "alert: (certificate_expired)",
-              "the broker at %s refused our certificate: it has expired",
-              "renew the certificate in the file of 'properties.ssl.keystore.location'"),
-          Sign.of(
-              "alert: (unknown_ca|certificate_unknown|certificate_revoked|unsupported_certificate)",
-              "the broker at %s refused our certificate",
+              "alert: (unknown_ca|certificate_unknown|certificate_revoked|certificate_expired"
+                  + "|unsupported_certificate)",
+              OUR_CERTIFICATE,
               "the certificate in the file of 'properties.ssl.keystore.location' must be valid today,"
                   + " and of an authority that the broker trusts"),
           Sign.of(
@@ -112,10 +120,14 @@ final class Refusals {
               "Kerberos finds no encryption type that both sides know",
               "check the encryption types of the keytab and of krb5.conf"));
 
-  /** A KDC or a token endpoint that is away comes back. */
+  /**
+   * A KDC or a token endpoint that is away comes back. Of the latter the login module only says that
+   * it got no token; if the endpoint has refused one, it says that.
+   */
   private static final Pattern AWAY =
       Pattern.compile("Receive timed out|Connection refused|connect timed out|No route to host"
-          + "|Connect timed out|ICMP Port Unreachable|UnknownHost|Name or service not known");
+          + "|Connect timed out|ICMP Port Unreachable|UnknownHost|Name or service not known"
+          + "|retrieving token from callback handler");
 
   /** Some answers in a transaction the client passes on in words only. */
   private static final Pattern IN_WORDS =
@@ -131,6 +143,9 @@ final class Refusals {
   private static final Pattern NO_MODULE =
       Pattern.compile("[Nn]o LoginModule found|unable to find LoginModule|LoginModule class"
           + "|No LoginModules configured");
+
+  /** What stands in front of a message in a trace. */
+  private static final Pattern CLASS = Pattern.compile("^(?:[\\w.$]+(?:Exception|Error): )+");
 
   private Refusals() {}
 
@@ -159,6 +174,13 @@ final class Refusals {
     for (Sign sign : HANDSHAKE) {
       if (sign.words().matcher(said).find()) {
         String meaning = sign.meaning().formatted(servers);
+        String days = sign.meaning().equals(OUR_CERTIFICATE) ? wrongDays(properties) : null;
+        if (days != null) {
+          return denied(
+              doing + ": " + meaning + ", which " + days,
+              "renew the certificate in the file of 'properties.ssl.keystore.location', and check the"
+                  + " clock of this machine and that of the broker");
+        }
         return denied(doing + ": " + meaning + ": " + last(properties, e), sign.hint());
       }
     }
@@ -174,6 +196,30 @@ final class Refusals {
     return denied(
         "%s: no TLS with the broker at %s: %s".formatted(doing, servers, last(properties, e)),
         "check 'properties.security.protocol' and 'properties.ssl.*'");
+  }
+
+  /**
+   * What is wrong with the days of the certificate that we show; null if nothing is, or it cannot be
+   * looked at. Brokers refuse such a certificate as they refuse any other.
+   */
+  private static String wrongDays(Map<String, String> properties) {
+    ConfigDef tls = new ConfigDef().withClientSslSupport();
+    try (DefaultSslEngineFactory stores = new DefaultSslEngineFactory()) {
+      stores.configure(new AbstractConfig(tls, Shipped.placed(properties), false).values());
+      KeyStore own = stores.keystore();
+      for (String alias : own == null ? List.<String>of() : Collections.list(own.aliases())) {
+        if (own.isKeyEntry(alias) && own.getCertificate(alias) instanceof X509Certificate shown) {
+          shown.checkValidity();
+        }
+      }
+      return null;
+    } catch (CertificateExpiredException e) {
+      return "has expired: " + e.getMessage();
+    } catch (CertificateNotYetValidException e) {
+      return "is not valid yet: " + e.getMessage();
+    } catch (GeneralSecurityException | RuntimeException e) {
+      return null;
+    }
   }
 
   private static Fault login(Map<String, String> properties, String doing, Throwable e) {
@@ -346,6 +392,13 @@ final class Refusals {
       root = root.getCause();
     }
     String said = root.getMessage() == null ? root.getClass().getSimpleName() : root.getMessage();
-    return Clients.scrub(properties, said);
+    return Clients.scrub(properties, said.contains("\n\tat ") ? innermost(said) : said);
+  }
+
+  /** JAAS has turned what a login module threw into a text, its trace and all. */
+  private static String innermost(String trace) {
+    String[] causes = trace.split("\nCaused by: ");
+    String said = causes[causes.length - 1].lines().findFirst().orElse(trace);
+    return CLASS.matcher(said).replaceFirst("");
   }
 }
