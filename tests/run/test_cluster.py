@@ -77,7 +77,7 @@ class Cluster:
         return [len(list(worker.glob(f"app-*/*/{name}"))) for worker in self.workers]
 
     def complaints(self) -> list[str]:
-        """Lines about errors in the logs of all executors, but for those about an orderly end: the backend calls it one,
+        """Lines about errors in the logs of all executors but for those about an orderly end: the backend calls it one,
         and RocksDB may find its directory gone."""
         logs = [log for worker in self.workers for log in worker.glob("app-*/*/stderr")]
         assert logs
