@@ -28,11 +28,12 @@ test: test-fast test-jvm   ## All tests
 test-fast: $(ENV)          ## Tests without a JVM: under a minute
 	$(PYTEST) -n auto -m "not spark and not kafka"
 
-test-jvm: kernel           ## Tests with Spark and Kafka, in two processes or JVMS=n
-	$(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder -m "spark or kafka" --ignore=tests/security
+test-jvm: kernel           ## Tests with Spark and Kafka, in two processes or JVMS=n; parity cases in one, which is warm sooner
+	$(PYTEST) -n $(JVMS) --dist loadfile --no-loadscope-reorder -m "spark or kafka" --ignore=tests/security --ignore=tests/parity
+	$(PYTEST) -m "spark or kafka" tests/parity
 
 test-security: kernel      ## Tests against secured brokers and a real KDC, which is installed where it may; skipped without one, unless CI=true
-	$(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder tests/security
+	$(PYTEST) -n $(JVMS) --dist loadfile --no-loadscope-reorder tests/security
 
 test-kill: kernel          ## Kill an exactly-once job 25 times, or KILLS=n: every row arrives once, in order; and a chain of operators, and windows, a third as often
 	KILLS=$(or $(KILLS),25) $(PYTEST) -s tests/faces/test_kills.py
@@ -64,7 +65,7 @@ plans-record: $(ENV)       ## Record Flink's plans: new and changed statements, 
 	@$(BIN)/python tools/flink/record_plans.py $(if $(ALL),--all) $(if $(PLAN),'$(PLAN)')
 
 parity-full: kernel        ## Replay every parity case in every way
-	PARITY=full $(PYTEST) -n $(JVMS) --dist loadgroup --no-loadscope-reorder tests/parity
+	PARITY=full $(PYTEST) tests/parity
 
 bench: kernel    ## Beside Flink, taking turns: all workloads, or ONLY="pv_uv nexmark/"; about 90 minutes of a quiet machine
 	$(BIN)/python -m bench.suite $(if $(ONLY),--only $(ONLY)) $(BENCH); $(SHOWN)

@@ -39,13 +39,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Processes of a run take files in turn, and of a file that says so the groups of its tests."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Kafka on a random loopback port; `.bootstrap` is its address, `.data` its directory."""

@@ -1,4 +1,4 @@
-"""One pool of replays for the process."""
+"""One pool of replays for the run."""
 
 from __future__ import annotations
 
@@ -30,23 +30,19 @@ def replays(
         and not item.get_closest_marker("skip")
     ]
     place = tmp_path_factory.mktemp("parity")
-    groups: dict[Path, dict[Any, Callable[[], Any]]] = {}
+    work: dict[Any, Callable[[], Any]] = {}
     for number, params in enumerate(chosen):
-        name: Any
-        work: Callable[[], Any]
         if "way" in params:
             case, way = params["case"], params["way"]
-            name, path = (case.path, way), case.path
-            label = f"{number}-{path.stem[:60]}"
-            work = partial(run, case, way, broker.bootstrap, spark, place / str(number), label)
+            label = f"{number}-{case.path.stem[:60]}"
+            at = place / str(number)
+            work[case.path, way] = partial(run, case, way, broker.bootstrap, spark, at, label)
         else:
-            name = path = params["path"]
-            work = partial(differences_of, path, broker.bootstrap, spark)
-        groups.setdefault(path.parent, {})[name] = work
+            work[params["path"]] = partial(differences_of, params["path"], broker.bootstrap, spark)
     with pytest.MonkeyPatch.context() as patch:
         # Flink's recordings were made in UTC.
         patch.setenv("TZ", "UTC")
-        running = Replays(groups.values())
+        running = Replays(work)
         yield running
         running.close()
 

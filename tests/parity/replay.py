@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
@@ -231,23 +231,16 @@ def _is_idle(job: Any) -> bool:
 
 
 class Replays:
-    """Replays of one run, a few at a time on the one Spark and the one broker: each is mostly waiting.
-
-    All work of a group begins when the first of it is asked for: groups are dealt out to the processes of a run.
-    """
+    """Work by its name, a few at a time on the one Spark and the one broker: each is mostly waiting."""
 
     AT_A_TIME = 4
 
-    def __init__(self, groups: Iterable[Mapping[Any, Callable[[], Any]]]) -> None:
+    def __init__(self, work: Mapping[Any, Callable[[], Any]]) -> None:
         self._pool = ThreadPoolExecutor(self.AT_A_TIME)
-        self._group_of = {name: group for group in groups for name in group}
-        self._begun: dict[Any, Future[Any]] = {}
+        self._found = {name: self._pool.submit(each) for name, each in work.items()}
 
     def of(self, name: Any) -> Any:
-        if name not in self._begun:
-            group = self._group_of[name]
-            self._begun |= {other: self._pool.submit(work) for other, work in group.items()}
-        return self._begun[name].result()
+        return self._found[name].result()
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -29,8 +29,7 @@ def chosen() -> Iterator[Any]:
             if way is replay.Way.RESTARTED and not case.can_restart:
                 continue
             if way is replay.Way.STRAIGHT or in_turn or os.environ.get("PARITY") == "full":
-                group = pytest.mark.xdist_group(f"parity of {case.path.parent.name}")
-                yield pytest.param(case, way, id=f"{case.name}, {way.value}", marks=[*marks, group])
+                yield pytest.param(case, way, id=f"{case.name}, {way.value}", marks=marks)
 
 
 @pytest.mark.replay
@@ -46,7 +45,6 @@ def test_case(case: Case, way: replay.Way, replays: replay.Replays) -> None:
 
 
 @pytest.mark.replay
-@pytest.mark.xdist_group("parity of sheets")
 @pytest.mark.parametrize("path", sheet_paths(), ids=lambda p: p.stem)
 def test_sheet(path: Path, replays: replay.Replays) -> None:
     sheet, found = read_sheet(path), replays.of(path)
