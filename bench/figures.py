@@ -153,6 +153,12 @@ def line_of(result: Figure) -> str:
     return " | ".join(parts)
 
 
+def require(problems: Sequence[str]) -> None:
+    """End with what was missed, if anything was."""
+    if problems:
+        raise SystemExit("\n".join(f"missed: {what}" for what in problems))
+
+
 def missed(results: Sequence[Figure]) -> list[str]:
     """What is not as it should be, a sentence each."""
     found = []

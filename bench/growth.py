@@ -466,8 +466,7 @@ def main() -> None:
                 print(f"{cost['what']}: {cost['value']:.3g} {cost['unit']}", flush=True)
                 keep(cost)
     print(f"written to {asked.results}", file=sys.stderr)
-    if problems:
-        raise SystemExit("\n".join(f"missed: {what}" for what in problems))
+    figures.require(problems)
 
 
 if __name__ == "__main__":

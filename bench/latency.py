@@ -394,8 +394,7 @@ def main() -> None:
         for f in found
         if "wanted" in f and (f["p50_ms"] > f["wanted"][0] or f["p99_ms"] > f["wanted"][1])
     ]
-    if problems:
-        raise SystemExit("\n".join(f"missed: {what}" for what in problems))
+    figures.require(problems)
 
 
 if __name__ == "__main__":

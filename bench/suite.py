@@ -258,9 +258,7 @@ def main() -> None:
             found.append(result)
     if asked.rounds:
         print(f"written to {path}", file=sys.stderr)
-    problems = figures.missed(found)
-    if problems:
-        raise SystemExit("\n".join(f"missed: {what}" for what in problems))
+    figures.require(figures.missed(found))
 
 
 if __name__ == "__main__":

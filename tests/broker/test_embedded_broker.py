@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.kafka import consume, produce
+from harness.waiting import wait_for
 from tidemill.broker import Broker, default_data, find_running, start, status, topics
 from tidemill.errors import JobError, TidemillError, UsageError
 
@@ -33,13 +33,6 @@ def listening() -> Iterator[int]:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         yield taken.getsockname()[1]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
 
 
 def test_fixture_is_a_running_broker(broker: Broker) -> None:

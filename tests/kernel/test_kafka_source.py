@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 from kernel_jobs import Job, JobFailed, Topic, finish
 
+from harness.waiting import wait_for
 from tidemill.spark.java import java_class
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -47,13 +48,6 @@ def read(spark: Any, topic: Topic, properties: dict[str, str] | None = None, **s
 
 def values(job: Job) -> list[str]:
     return sorted(bytes(row.value).decode() for row in job.rows)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def notices(spark: Any) -> str:

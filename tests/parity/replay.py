@@ -38,7 +38,7 @@ from case import (
     unfill,
 )
 
-from harness.settling import settle
+from harness.waiting import settle
 from tidemill import Session
 from tidemill.changelog import RowKind
 from tidemill.errors import Source, TidemillError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from world import Collected, World
 
-from harness.settling import settle
+from harness.waiting import settle
 from tidemill import Session
 from tidemill.errors import JobError
 from tidemill.spark.progress import Progress

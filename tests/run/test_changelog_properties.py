@@ -43,7 +43,7 @@ from changelog_cases import (
     unequal,
 )
 
-from harness.settling import settle
+from harness.waiting import settle
 from tidemill import Session
 from tidemill.broker import Broker, topics
 from tidemill.broker.records import Record

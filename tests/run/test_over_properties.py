@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.settling import settle
+from harness.waiting import settle
 from tidemill import Session
 from tidemill.broker import Broker, topics
 from tidemill.broker.records import Record

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from harness.java import SHORT_LIVED
 from harness.processes import watched
 from harness.search import holders
+from harness.waiting import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.kafka]
 
@@ -110,10 +110,12 @@ def test_stores_and_keytabs_reach_the_tasks(
     said = tmp_path / "out"
     try:
         with watched(process.pid) as lines:
-            _wait(lambda: gone.exists() or process.poll() is not None)
+            wait_for(lambda: gone.exists() or process.poll() is not None, 150)
             assert gone.exists(), said.read_text()
             mutual_tls.produce(source, '{"n": 1}', "{", '{"n": 2}')
-            _wait(lambda: len(mutual_tls.consume(target)) == 2 or process.poll() is not None)
+            wait_for(
+                lambda: len(mutual_tls.consume(target)) == 2 or process.poll() is not None, 150
+            )
             done.touch()
             assert process.wait(90) == 0, said.read_text()
     finally:
@@ -147,10 +149,3 @@ def _left_on_workers(application: str) -> dict[str, bytes]:
     }
     shutil.rmtree(work)
     return left
-
-
-def _wait(condition: Callable[[], bool], seconds: float = 150) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)

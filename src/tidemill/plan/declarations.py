@@ -87,12 +87,8 @@ def like(statement: ast.CreateTable, base: ast.CreateTable) -> ast.CreateTable:
         partitioned_by=_like_partitions(own, base, rules["PARTITIONS"]),
         distribution=_like_part(own.distribution, base.distribution, rules, "DISTRIBUTION"),
         like=None,
-        vendor=own.vendor or (None if _names_connector(own) else base.vendor),
+        vendor=own.vendor or (None if own.names_connector else base.vendor),
     )
-
-
-def _names_connector(statement: ast.CreateTable) -> bool:
-    return any(option.key == "connector" for option in statement.options)
 
 
 def _like_rules(node: ast.TableLike) -> dict[str, str]:

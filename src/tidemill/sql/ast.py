@@ -647,6 +647,11 @@ class CreateTable(Statement):
     vendor: str | None = field(default=None, compare=False, repr=False)
     """Whose table it was before it was written as today's: rules that only this vendor has go on to hold."""
 
+    @property
+    def names_connector(self) -> bool:
+        """Whether it says itself what it is; one that is LIKE another need not."""
+        return any(option.key == "connector" for option in self.options)
+
 
 @dataclass(frozen=True)
 class CreateView(Statement):

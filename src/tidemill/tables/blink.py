@@ -240,7 +240,7 @@ def _columns_without_key(
         return None
     if is_kafka(table):
         return own
-    if table.like is None or any(option.key == "connector" for option in table.options):
+    if table.like is None or table.names_connector:
         return None
     base = keyless.get(str(table.like.table))
     return None if base is None else [*base, *own]
