@@ -81,6 +81,7 @@ class Usage:
 def usage(root: int) -> Usage:
     """CPU that a process and all below it have used, those included that have ended; and what they have in memory."""
     parents: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     facts: dict[int, tuple[float, float]] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -92,15 +93,18 @@ def usage(root: int) -> Usage:
         except OSError:
             continue  # it has just ended
         pid = int(entry)
-        parents[pid] = int(words[1])
+        parents[pid], sizes[pid] = int(words[1]), int(words[20])
         # utime, stime and those of children that were waited for; resident pages.
         facts[pid] = (sum(map(int, words[11:15])) / _TICKS, int(words[21]) * _PAGE_MB)
     tree, fresh = {root}, {root}
     while fresh:
         fresh = {pid for pid, parent in parents.items() if parent in fresh}
         tree |= fresh
-    found = [facts[pid] for pid in tree if pid in facts]
-    return Usage(sum(cpu for cpu, _ in found), sum(mb for _, mb in found))
+    # One that has the very size of its parent has just been forked off, and all its pages are the parent's.
+    own = [p for p in tree & facts.keys() if p == root or sizes[p] != sizes.get(parents[p])]
+    return Usage(
+        sum(facts[pid][0] for pid in tree & facts.keys()), sum(facts[pid][1] for pid in own)
+    )
 
 
 class Meter:

@@ -2,7 +2,7 @@
 -- wanted: 2.0
 -- state
 -- rows: 1500000
--- quick: 600000
+-- quick: 1500000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

@@ -2,7 +2,7 @@
 -- wanted: 1.3
 -- state
 -- rows: 400000
--- quick: 150000
+-- quick: 400000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',
