@@ -230,11 +230,15 @@ PLAIN: dict[str, list[str]] = {
 }
 
 
-def objects(dice: random.Random, names: Sequence[str], odd: float) -> str:
+def objects(dice: random.Random, names: Sequence[str], odd: float, texts: bool = False) -> str:
+    """`texts`: numbers and booleans are mostly written as texts."""
     members = []
     for name in dice.sample(names, dice.randint(0, len(names))):
         strange = dice.random() < odd
-        members.append((name, dice.choice(STRANGE if strange else PLAIN[name])))
+        value = dice.choice(STRANGE if strange else PLAIN[name])
+        if texts and value[0] not in '"{[n' and dice.random() < 0.8:
+            value = f'"{value}"'
+        members.append((name, value))
     if dice.random() < 0.3:
         members.insert(dice.randint(0, len(members)), ("else", dice.choice(STRANGE)))
     if members and dice.random() < odd / 4:
@@ -277,14 +281,25 @@ def iso(documents: Documents) -> Documents:
 
 
 def envelopes(
-    word: str, words: Sequence[str], payload: bool, fields: Sequence[t.Field] = FLAT
+    word: str,
+    words: Sequence[str],
+    payload: bool,
+    fields: Sequence[t.Field] = FLAT,
+    names_of_sides: tuple[str, str] = ("before", "after"),
+    several: bool = False,
+    texts: bool = False,
 ) -> Documents:
     def documents(dice: random.Random) -> Iterator[bytes]:
         names = [f.name for f in fields]
         while True:
             odd = dice.choice([0, 0, 0.1])
-            sides = [dice.choice([objects(dice, names, odd)] * 6 + ["null"]) for _ in range(2)]
-            members = [("before", sides[0]), ("after", sides[1])]
+            rows = [objects(dice, names, odd, texts) for _ in range(3)]
+            if several:
+                rows = [f"[{row}]" for row in rows[:2]]
+                if dice.random() < odd:
+                    rows[dice.randrange(2)] = dice.choice(["[]", "{}", "[null]", "[{},{}]"])
+            sides = [dice.choice([row] * 6 + ["null"]) for row in rows[:2]]
+            members = list(zip(names_of_sides, sides, strict=True))
             members.append((word, json.dumps(dice.choice(words))))
             members.append(("source", '{"table":"t"}'))
             dice.shuffle(members)
@@ -357,6 +372,9 @@ def avro_records(dice: random.Random, fields: Sequence[t.Field] = AVRO_FIELDS) -
 ISO = {"timestamp-format.standard": "ISO-8601"}
 NULL = {"null-literal": "NULL"}
 
+CANAL = ["INSERT", "UPDATE", "UPDATE", "UPDATE", "DELETE", "CREATE"]
+MAXWELL = ["insert", "update", "update", "update", "delete", "bootstrap-insert"]
+
 CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
     "json": ("json", JSON_FIELDS, {}, json_documents),
     "json, some columns": ("json", JSON_FIELDS, {"wanted": ("inner", "id", "cost")}, json_documents),
@@ -365,6 +383,13 @@ CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
         "debezium-json", FLAT, {"schema-include": True}, envelopes("op", "crud", True),
     ),
     "ogg-json": ("ogg-json", FLAT, {}, envelopes("op_type", "IUDT", False)),
+    "canal-json": (
+        "canal-json", WIDE, {},
+        envelopes("type", CANAL, False, WIDE, ("old", "data"), several=True, texts=True),
+    ),
+    "maxwell-json": (
+        "maxwell-json", WIDE, {}, envelopes("type", MAXWELL, False, WIDE, ("old", "data")),
+    ),
     "csv": ("csv", FLAT, {"null-literal": "NULL"}, csv_lines),
     "csv, some columns": (
         "csv", FLAT, {"null-literal": "NULL", "wanted": ("name", "id", "cost")}, csv_lines,
@@ -433,6 +458,8 @@ IN_TURN: dict[str, list[bytes]] = {
     ],
     "debezium-json": [b'{"before":{"id":1},"after":{"id":2,"name":"x"},"op":"u"}'],
     "ogg-json": [b'{"after":{"id":2,"n":3},"op_type":"I"}'],
+    "canal-json": [b'{"data":[{"id":"2","name":"x"}],"old":[{"id":"1"}],"type":"UPDATE"}'],
+    "maxwell-json": [b'{"data":{"id":2,"n":3},"old":{"n":null},"type":"update"}'],
     "csv": [b"1,a,1.5,2.5,true,7,1,1.25,3,2024-02-29,2024-02-29 12:00:00,NULL,NULL"],
     "avro": [
         bytes.fromhex("02" + "00" * 7 + "026c"),
@@ -485,6 +512,16 @@ PLAIN_DOCUMENTS = {
         b'{"op_type":"I","after":{"id":1,"name":"x"},"pos":"1"}',
         b'{"op_type":"U","before":{"id":1},"after":{"id":2,"name":"x"},"table":"t"}',
         b'{"before":{"id":1},"op_type":"D"}',
+    ],
+    "canal-json": [
+        b'{"data":[{"id":"1","price":"1.5","yes":"true","cost":"3.14"}],"old":null,"type":"INSERT"}',
+        b'{"data":[{"id":"1","name":"b"}],"es":1,"mysqlType":{"id":"int"},"old":[{"name":"a"}],"type":"UPDATE"}',
+        b'{"type":"DELETE","old":null,"data":[{"id":1}]}',
+    ],
+    "maxwell-json": [
+        b'{"database":"d","type":"insert","ts":1,"data":{"id":1,"long":123.4567}}',
+        b'{"type":"update","old":{},"data":{"id":1,"inner":{"a":1,"b":"x"},"long":1.5,"name":"n"}}',
+        b'{"type":"delete","data":{"id":1}}',
     ],
     "debezium-json, ISO-8601": [
         b'{"op":"c","after":{"at":"2024-02-29T12:00:00.123","zoned":"2024-02-29T12:00:00Z"}}'

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill import types as t
 from tidemill.formats import format_module
-from tidemill.formats.cdc import BeforeAfter
+from tidemill.formats.cdc import BeforeAfter, DataOld
 
 if TYPE_CHECKING:
     from tidemill.spark.source import Decode, Side
@@ -107,16 +107,24 @@ def _json(side: Side, places: Mapping[str, int], kind: int | None, options: Any)
 
 def _envelope(side: Side, places: Mapping[str, int], kind: int | None, options: Any) -> Spec:
     envelope = format_module(side.format).ENVELOPE
-    assert isinstance(envelope, BeforeAfter)
-    around = {
-        "word": envelope.word,
-        "inserts": list(envelope.inserts),
+    assert isinstance(envelope, BeforeAfter | DataOld)
+    around: Spec = {
         "update": envelope.update,
         "delete": envelope.delete,
         "payload": bool(envelope.payload(side.options)),
         "kind": kind,
     }
-    return {**_json(side, places, kind, options), "envelope": around}
+    if isinstance(envelope, BeforeAfter):
+        around |= {"before": "before", "after": "after", "word": envelope.word}
+        around |= {"inserts": list(envelope.inserts)}
+    else:
+        if any(side.options.get(option) is not None for option, _ in envelope.filters):
+            raise _No
+        around |= {"before": "old", "after": "data", "word": "type", "inserts": [envelope.insert]}
+        around |= {"completes": True, "deletesAfter": True, "several": envelope.several}
+    # Canal writes all values as texts.
+    texts = isinstance(envelope, DataOld)
+    return {**_json(side, places, kind, options), "texts": texts, "envelope": around}
 
 
 def _csv(side: Side, places: Mapping[str, int], kind: int | None, options: Any) -> Spec:
@@ -156,6 +164,8 @@ _FORMATS: Mapping[str, tuple[_Form, str]] = {
     "json": (_json, "json"),
     "debezium-json": (_envelope, "json"),
     "ogg-json": (_envelope, "json"),
+    "canal-json": (_envelope, "json"),
+    "maxwell-json": (_envelope, "json"),
     "csv": (_csv, "csv"),
     "avro": (_avro, "avro"),
 }

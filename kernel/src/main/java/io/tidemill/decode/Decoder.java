@@ -3,6 +3,7 @@ package io.tidemill.decode;
 import java.io.Serializable;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.types.Decimal;
 
 /**
  * Makes rows of documents that are just what their table says.
@@ -21,11 +22,17 @@ public abstract class Decoder {
    * @param fields those that are wanted; csv and avro, which have no names in their documents, need
    *     all, and an unwanted one has no place
    * @param iso whether timestamps are written as in ISO 8601, with a T
+   * @param texts whether numbers and booleans may be written as texts
    * @param envelope around the rows; null if a document is a row
    * @param csv how a line is written; null for other formats
    */
   public record Spec(
-      String format, List<Field> fields, boolean iso, Envelope envelope, CsvDecoder.Form csv)
+      String format,
+      List<Field> fields,
+      boolean iso,
+      boolean texts,
+      Envelope envelope,
+      CsvDecoder.Form csv)
       implements Serializable {}
 
   /**
@@ -43,16 +50,36 @@ public abstract class Decoder {
       int scale,
       List<Field> fields,
       boolean nullable)
-      implements Serializable {}
+      implements Serializable {
+
+    /** Whether its place in a row holds the value itself. */
+    boolean isFixed() {
+      return switch (type) {
+        case "STRING", "ROW" -> false;
+        case "DECIMAL" -> precision <= Decimal.MAX_LONG_DIGITS();
+        default -> true;
+      };
+    }
+  }
 
   /**
-   * The rows before and after, and a word that tells what happened.
+   * The row before, the row after, and a word that tells what happened.
    *
+   * @param before the name of the row before
+   * @param after the name of the row after
+   * @param completes whether the row before has only what was different
+   * @param several whether the rows are in lists
+   * @param deletesAfter whether a row that is gone is the one after
    * @param payload whether all this is in a field {@code payload}
    * @param kind the place of the row's kind in the rows
    * @param keys places of columns that tell rows apart: an update of one is counted, by Python
    */
   public record Envelope(
+      String before,
+      String after,
+      boolean completes,
+      boolean several,
+      boolean deletesAfter,
       String word,
       List<String> inserts,
       String update,

@@ -8,7 +8,7 @@ final class JsonDecoder extends Decoder {
   private final JsonRow row;
 
   JsonDecoder(Spec spec) {
-    this.row = new JsonRow(spec.fields(), spec.iso());
+    this.row = new JsonRow(spec.fields(), spec.iso(), spec.texts());
   }
 
   @Override

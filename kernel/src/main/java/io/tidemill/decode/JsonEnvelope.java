@@ -2,10 +2,12 @@ package io.tidemill.decode;
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
-import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.array.ByteArrayMethods;
 
-/** What Debezium and GoldenGate write: the whole row before, the whole row after, and a word. */
+/**
+ * What a database's changes are written in: the row before, the row after, and a word. Debezium and GoldenGate write
+ * both rows whole; Canal and Maxwell write of the row before what was different.
+ */
 final class JsonEnvelope extends Decoder {
   private static final int BEFORE = 1;
   private static final int AFTER = 2;
@@ -29,25 +31,17 @@ final class JsonEnvelope extends Decoder {
 
   JsonEnvelope(Spec spec) {
     this.envelope = spec.envelope();
-    this.before = new JsonRow(spec.fields(), spec.iso());
-    this.after = new JsonRow(spec.fields(), spec.iso());
+    this.before = new JsonRow(spec.fields(), spec.iso(), spec.texts());
+    this.after = new JsonRow(spec.fields(), spec.iso(), spec.texts());
     this.keys = envelope.keys().stream().mapToInt(Integer::intValue).toArray();
     this.fixed = new boolean[keys.length];
     for (Field field : spec.fields()) {
       for (int i = 0; i < keys.length; i++) {
         if (field.at() == keys[i]) {
-          fixed[i] = isFixed(field);
+          fixed[i] = field.isFixed();
         }
       }
     }
-  }
-
-  private static boolean isFixed(Field field) {
-    return switch (field.type()) {
-      case "STRING", "ROW" -> false;
-      case "DECIMAL" -> field.precision() <= Decimal.MAX_LONG_DIGITS();
-      default -> true;
-    };
   }
 
   @Override
@@ -87,7 +81,7 @@ final class JsonEnvelope extends Decoder {
     do {
       text.next();
       text.string();
-      int side = is("before") ? BEFORE : is("after") ? AFTER : 0;
+      int side = is(envelope.before()) ? BEFORE : is(envelope.after()) ? AFTER : 0;
       boolean isWord = side == 0 && is(envelope.word());
       text.take(':');
       byte b = text.next();
@@ -99,7 +93,7 @@ final class JsonEnvelope extends Decoder {
         if (b == 'n') {
           text.nothing();
         } else {
-          (side == BEFORE ? before : after).read(text, rows[side - 1]);
+          row(side, rows[side - 1]);
           there |= side;
         }
       } else if (isWord) {
@@ -116,6 +110,22 @@ final class JsonEnvelope extends Decoder {
     return there;
   }
 
+  private void row(int side, UnsafeRowWriter row) {
+    if (envelope.several()) {
+      text.take('[');
+    }
+    if (side == AFTER) {
+      after.read(text, row);
+    } else if (envelope.completes()) {
+      before.readPart(text, row);
+    } else {
+      before.read(text, row);
+    }
+    if (envelope.several() && !text.ends(']')) {
+      throw Unsure.UNSURE; // there are more
+    }
+  }
+
   private int told(int there, UnsafeRowWriter[] rows) {
     if (word == null) {
       throw Unsure.UNSURE;
@@ -126,16 +136,24 @@ final class JsonEnvelope extends Decoder {
       rows[0].write(envelope.kind(), UPDATED_FROM);
       rows[1].write(envelope.kind(), UPDATED_TO);
     } else if (word.equals(envelope.delete())) {
-      wanted = BEFORE;
-      rows[0].write(envelope.kind(), DELETED);
+      wanted = envelope.deletesAfter() ? AFTER : BEFORE;
+      rows[wanted - 1].write(envelope.kind(), DELETED);
     } else if (envelope.inserts().contains(word)) {
       wanted = AFTER;
       rows[1].write(envelope.kind(), INSERTED);
     } else {
       throw Unsure.UNSURE;
     }
-    if ((there & wanted) != wanted || wanted == (BEFORE | AFTER) && changesKey(rows)) {
+    if ((there & wanted) != wanted) {
       throw Unsure.UNSURE;
+    }
+    if (wanted == (BEFORE | AFTER)) {
+      if (envelope.completes()) {
+        before.complete(rows[0], rows[1].getRow());
+      }
+      if (changesKey(rows)) {
+        throw Unsure.UNSURE;
+      }
     }
     return wanted;
   }

@@ -3,6 +3,7 @@ package io.tidemill.decode;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.types.Decimal;
 
@@ -20,12 +21,22 @@ final class JsonRow {
   private final Value[] learned = new Value[LEARNED];
   private int round;
 
-  JsonRow(List<Decoder.Field> fields, boolean iso) {
-    this.values = fields.stream().map(field -> value(field, iso)).toArray(Value[]::new);
+  JsonRow(List<Decoder.Field> fields, boolean iso, boolean texts) {
+    this.values = fields.stream().map(field -> value(field, iso, texts)).toArray(Value[]::new);
   }
 
   /** Takes the object here, which must be one. */
   void read(JsonText text, UnsafeRowWriter row) {
+    readPart(text, row);
+    for (Value value : values) {
+      if (value.round != round) {
+        row.setNullAt(value.at);
+      }
+    }
+  }
+
+  /** The same, and says nothing of absent fields: {@link #complete} does. */
+  void readPart(JsonText text, UnsafeRowWriter row) {
     text.take('{');
     round++;
     if (text.next() == '}') {
@@ -53,9 +64,18 @@ final class JsonRow {
         }
       } while (!text.ends('}'));
     }
+  }
+
+  /** Gives the fields that the last object did not have their values in another row. */
+  void complete(UnsafeRowWriter row, UnsafeRow other) {
     for (Value value : values) {
-      if (value.round != round) {
+      if (value.round == round) {
+        continue;
+      }
+      if (other.isNullAt(value.at)) {
         row.setNullAt(value.at);
+      } else {
+        value.copy(other, row);
       }
     }
   }
@@ -83,14 +103,27 @@ final class JsonRow {
   private abstract static class Value {
     final byte[] name;
     final int at;
+    private final Decoder.Field field;
     int round;
 
     Value(Decoder.Field field) {
       this.name = field.name().getBytes(StandardCharsets.UTF_8);
       this.at = field.at();
+      this.field = field;
     }
 
     abstract void read(JsonText text, UnsafeRowWriter row);
+
+    void copy(UnsafeRow from, UnsafeRowWriter row) {
+      if (field.isFixed()) {
+        row.write(at, from.getLong(at));
+      } else if (field.type().equals("DECIMAL")) {
+        Decimal decimal = from.getDecimal(at, field.precision(), field.scale());
+        row.write(at, decimal, field.precision(), field.scale());
+      } else {
+        row.write(at, from.getBinary(at));
+      }
+    }
   }
 
   /** One that needs to know nothing but its place. */
@@ -98,40 +131,40 @@ final class JsonRow {
     void put(JsonText text, UnsafeRowWriter row, int at);
   }
 
-  private static Value value(Decoder.Field field, boolean iso) {
+  private static Value value(Decoder.Field field, boolean iso, boolean texts) {
     char separator = iso ? 'T' : ' ';
     boolean coarse = field.precision() <= 3;
     int precision = field.precision();
     int scale = field.scale();
     return switch (field.type()) {
-      case "BOOLEAN" -> of(field, (text, row, at) -> row.write(at, text.bool()));
+      case "BOOLEAN" -> of(field, (text, row, at) -> row.write(at, bool(text, texts)));
       case "TINYINT" ->
-          of(field, (t, row, at) -> row.write(at, (byte) integer(t, Byte.MIN_VALUE, Byte.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, (byte) integer(t, texts, Byte.MIN_VALUE, Byte.MAX_VALUE)));
       case "SMALLINT" ->
-          of(field, (t, row, at) -> row.write(at, (short) integer(t, Short.MIN_VALUE, Short.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, (short) integer(t, texts, Short.MIN_VALUE, Short.MAX_VALUE)));
       case "INT" ->
-          of(field, (t, row, at) -> row.write(at, (int) integer(t, Integer.MIN_VALUE, Integer.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, (int) integer(t, texts, Integer.MIN_VALUE, Integer.MAX_VALUE)));
       case "BIGINT" ->
-          of(field, (t, row, at) -> row.write(at, integer(t, Long.MIN_VALUE, Long.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, integer(t, texts, Long.MIN_VALUE, Long.MAX_VALUE)));
       case "FLOAT" ->
           of(
               field,
               (text, row, at) -> {
-                text.number();
+                number(text, texts);
                 row.write(at, text.number.single());
               });
       case "DOUBLE" ->
           of(
               field,
               (text, row, at) -> {
-                text.number();
+                number(text, texts);
                 row.write(at, text.number.approximate());
               });
       case "DECIMAL" ->
           of(
               field,
               (text, row, at) -> {
-                text.number();
+                number(text, texts);
                 long unscaled = text.number.unscaled(precision, scale);
                 row.write(at, Decimal.apply(unscaled, precision, scale), precision, scale);
               });
@@ -158,7 +191,7 @@ final class JsonRow {
               row.write(at, Texts.timestamp(t.text, t.from, t.length, separator, zoned, coarse));
             });
       }
-      case "ROW" -> new Nested(field, iso);
+      case "ROW" -> new Nested(field, iso, texts);
       default -> throw new IllegalArgumentException("the kernel reads no " + field.type());
     };
   }
@@ -172,9 +205,21 @@ final class JsonRow {
     };
   }
 
-  private static long integer(JsonText text, long least, long most) {
-    text.number();
+  private static long integer(JsonText text, boolean texts, long least, long most) {
+    number(text, texts);
     return text.number.integer(least, most);
+  }
+
+  private static void number(JsonText text, boolean texts) {
+    if (texts && text.in[text.at] == '"') {
+      text.numberAsText();
+    } else {
+      text.number();
+    }
+  }
+
+  private static boolean bool(JsonText text, boolean texts) {
+    return texts && text.in[text.at] == '"' ? text.boolAsText() : text.bool();
   }
 
   private static final class Nested extends Value {
@@ -182,9 +227,9 @@ final class JsonRow {
     private UnsafeRowWriter parent;
     private UnsafeRowWriter child;
 
-    Nested(Decoder.Field field, boolean iso) {
+    Nested(Decoder.Field field, boolean iso, boolean texts) {
       super(field);
-      this.fields = new JsonRow(field.fields(), iso);
+      this.fields = new JsonRow(field.fields(), iso, texts);
     }
 
     @Override

@@ -254,6 +254,27 @@ final class JsonText {
     at = number.read(in, at, end);
   }
 
+  /** The same where a text must be here, and a number in it. */
+  void numberAsText() {
+    string();
+    if (length == 0 || number.read(text, from, from + length) != from + length) {
+      throw Unsure.UNSURE;
+    }
+  }
+
+  boolean boolAsText() {
+    string();
+    boolean yes = isText(TRUE);
+    if (!yes && !isText(FALSE)) {
+      throw Unsure.UNSURE;
+    }
+    return yes;
+  }
+
+  private boolean isText(byte[] word) {
+    return Arrays.equals(text, from, from + length, word, 0, word.length);
+  }
+
   /** Takes a value of any kind. */
   void skip() {
     skip(0);
