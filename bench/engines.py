@@ -79,32 +79,54 @@ class Usage:
 
 
 def usage(root: int) -> Usage:
-    """CPU that a process and all below it have used, those included that have ended; and what they have in memory."""
+    """CPU that a process and all below it have used, those included that have ended; and what they have in memory.
+
+    Pages that Python's processes share are divided among them. For that Linux walks over all pages of a process; of a
+    JVM, which shares nearly none, all that is resident counts. A child of its own size has just been forked off, and
+    all its pages are the parent's.
+    """
     parents: dict[int, int] = {}
     sizes: dict[int, int] = {}
-    facts: dict[int, tuple[float, float]] = {}
+    cpu: dict[int, float] = {}
+    memory: dict[int, float] = {}
+    names: dict[int, str] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
             with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
                 # The name, in parentheses, may hold anything.
-                words = file.read().rpartition(")")[2].split()
+                head, _, tail = file.read().rpartition(")")
         except OSError:
             continue  # it has just ended
-        pid = int(entry)
+        pid, words = int(entry), tail.split()
+        names[pid] = head.partition("(")[2]
         parents[pid], sizes[pid] = int(words[1]), int(words[20])
         # utime, stime and those of children that were waited for; resident pages.
-        facts[pid] = (sum(map(int, words[11:15])) / _TICKS, int(words[21]) * _PAGE_MB)
+        cpu[pid] = sum(map(int, words[11:15])) / _TICKS
+        memory[pid] = int(words[21]) * _PAGE_MB
     tree, fresh = {root}, {root}
     while fresh:
         fresh = {pid for pid, parent in parents.items() if parent in fresh}
         tree |= fresh
-    # One that has the very size of its parent has just been forked off, and all its pages are the parent's.
-    own = [p for p in tree & facts.keys() if p == root or sizes[p] != sizes.get(parents[p])]
-    return Usage(
-        sum(facts[pid][0] for pid in tree & facts.keys()), sum(facts[pid][1] for pid in own)
-    )
+    tree &= cpu.keys()
+    mb = 0.0
+    for pid in tree:
+        if not names[pid].startswith("python"):
+            is_own = sizes[pid] != sizes.get(parents[pid])
+            mb += memory[pid] if is_own else 0.0
+        else:
+            mb += _proportional(pid, memory[pid])
+    return Usage(sum(cpu[pid] for pid in tree), mb)
+
+
+def _proportional(pid: int, resident: float) -> float:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+            found = next((line for line in file if line.startswith("Pss:")), None)
+    except OSError:
+        return 0.0  # it has just ended
+    return resident if found is None else int(found.split()[1]) / 1024
 
 
 class Meter:
