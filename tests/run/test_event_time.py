@@ -129,6 +129,21 @@ def test_windows_that_share_slices_go_on_after_a_restart(world: World, windows: 
     assert [(start, c) for _, start, c in found] == wanted[windows]
 
 
+def test_rows_for_steps_of_a_growing_window_that_have_closed_add_up(world: World) -> None:
+    """They come when nothing waits: time has gone on by rows that the query leaves out."""
+    topic = world.create(row("out", 13))
+    function = "CUMULATE(TABLE wanted, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '20' SECOND)"
+    view = "CREATE VIEW wanted AS SELECT * FROM t WHERE k <> 'out';"
+    script = table(world, topic) + view + COUNT.format(function)
+    world.run(script, keep=True)
+    world.produce(topic, row("a", 1), row("a", 6), row("a", 7), row("a", 2))
+    world.run(script, keep=True)
+    world.produce(topic, row("out", 40))
+    world.run(script, keep=True)
+    assert counts(world) == [("a", 0, 4), ("a", 0, 4)]
+    assert late(world) == 0
+
+
 def test_a_replayed_day_leaves_few_windows_open(world: World) -> None:
     """One partition has ten times the records of the other: read as they come, it would be a day behind."""
     seconds = 86_400

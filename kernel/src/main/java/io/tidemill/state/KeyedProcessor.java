@@ -343,10 +343,14 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
     if (!process(key, before == null ? null : opened(before), rows, writer, changes)) {
       if (before != null) {
+        store.count().pause();
         state.clear();
+        store.count().resume(-1);
       }
     } else if (!mayStay(before) && !isWritten(before)) {
+      store.count().pause();
       state.update(writer.toBytes());
+      store.count().resume(before == null ? 1 : 0);
     }
     if (lateRows == null) {
       return changes.take();

@@ -64,10 +64,10 @@ abstract class KeyedWindows extends WindowProcessor {
     if (isClosed(end, now())) {
       close(end, key, known, rows, changes);
       if (known != null) {
-        timeline().remove(end, key);
+        timeline().take(end, key);
       }
     } else {
-      timeline().put(end, key, keep(end, key, known, rows));
+      timeline().put(end, key, keep(end, key, known, rows), known == null);
     }
     return false;
   }
@@ -77,7 +77,7 @@ abstract class KeyedWindows extends WindowProcessor {
     return due(
         entry -> {
           close(entry.time(), entry.key(), entry.value(), Collections.emptyIterator(), given);
-          timeline().remove(entry.time(), entry.key());
+          timeline().take(entry.time(), entry.key());
           return given.take().iterator();
         });
   }

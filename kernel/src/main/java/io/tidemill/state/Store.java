@@ -12,16 +12,23 @@ import scala.Option;
 
 /**
  * What a task's handle knows and Spark shows to nobody: the store under its state variables, and the batch's time, which
- * an operator without timers cannot ask for. The one place that looks into Spark's fields; it says so when a release
- * moves them.
+ * an operator without timers cannot ask for. With {@link RowCount}, the one place that looks into Spark's fields; it says
+ * so when a release moves them.
  */
 final class Store {
   private final StatefulProcessorHandleImpl handle;
   private final StateStore store;
+  private final RowCount count;
 
   Store(StatefulProcessorHandleImpl handle) {
     this.handle = handle;
     this.store = (StateStore) read("store");
+    this.count = RowCount.of(store);
+  }
+
+  /** Of the rows of all variables. */
+  RowCount count() {
+    return count;
   }
 
   /** All of a state variable; to be closed. */
@@ -81,10 +88,18 @@ final class Store {
 
   private Object read(String name) {
     try {
-      Field field = StatefulProcessorHandleImpl.class.getDeclaredField(name);
+      return field(StatefulProcessorHandleImpl.class, name).get(handle);
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  static Field field(Class<?> in, String name) {
+    try {
+      Field field = in.getDeclaredField(name);
       field.setAccessible(true);
-      return field.get(handle);
-    } catch (ReflectiveOperationException e) {
+      return field;
+    } catch (NoSuchFieldException e) {
       throw new IllegalStateException("this release of Spark keeps '" + name + "' elsewhere", e);
     }
   }

@@ -56,6 +56,20 @@ final class Timeline {
     store.remove(name, key(time, key));
   }
 
+  /** The same of one who knows whether there was a value. */
+  void put(long time, byte[] key, byte[] value, boolean isNew) {
+    store.count().pause();
+    put(time, key, value);
+    store.count().resume(isNew ? 1 : 0);
+  }
+
+  /** The same of one who knows that there is a value. */
+  void take(long time, byte[] key) {
+    store.count().pause();
+    remove(time, key);
+    store.count().resume(-1);
+  }
+
   /** The order of keys that have the same time. */
   static int compare(byte[] a, byte[] b) {
     int byHash = Long.compareUnsigned(PackedRow.header(a), PackedRow.header(b));

@@ -152,7 +152,8 @@ final class WindowAggregate extends WindowProcessor {
     long at = window.cumulative() && isClosed(end, before()) ? window.firstSlice(end) : end;
     pageTime = at;
     pageKey = key;
-    byte[] known = known(timeline(), at, key);
+    // Rows of several steps may have come to what has grown, in this batch, too.
+    byte[] known = at == end ? known(timeline(), at, key) : timeline().get(at, key);
     read(aggregation, known);
     boolean there = aggregation.merge(deltas.iterator(), SLICE, known == null);
     boolean closes = there && window.isTumbling() && isClosed(at, now());
@@ -163,9 +164,9 @@ final class WindowAggregate extends WindowProcessor {
       }
     }
     if (there && !closes) {
-      write(aggregation, at, key);
+      write(aggregation, at, key, known == null);
     } else if (known != null) {
-      timeline().remove(at, key);
+      timeline().take(at, key);
     }
   }
 
@@ -179,11 +180,11 @@ final class WindowAggregate extends WindowProcessor {
     }
   }
 
-  private void write(Aggregation from, long at, byte[] key) {
+  private void write(Aggregation from, long at, byte[] key, boolean isNew) {
     out.reset();
     out.writeByte(VERSION);
     from.write(out);
-    timeline().put(at, key, out.toBytes());
+    timeline().put(at, key, out.toBytes(), isNew);
   }
 
   private byte[] result(long end) {
@@ -210,7 +211,7 @@ final class WindowAggregate extends WindowProcessor {
     if (paged) {
       aggregation.drop();
     }
-    timeline().remove(entry.time(), entry.key());
+    timeline().take(entry.time(), entry.key());
     return closed;
   }
 
@@ -289,15 +290,17 @@ final class WindowAggregate extends WindowProcessor {
       aggregation.clear();
       long first = window.firstSlice(end);
       boolean grown = false;
+      boolean begun = false;
       while (!parts.isEmpty() && Arrays.equals(parts.peek().entry.key(), key)) {
         Part part = parts.poll();
         read(slice, part.entry.value());
         aggregation.merge(slice);
         long at = part.entry.time();
+        begun = begun || at == first;
         if (window.last(at) <= end) {
-          timeline().remove(at, key);
+          timeline().take(at, key);
         } else if (window.cumulative() && at != first) {
-          timeline().remove(at, key);
+          timeline().take(at, key);
           grown = true;
         }
         if (part.move()) {
@@ -305,7 +308,7 @@ final class WindowAggregate extends WindowProcessor {
         }
       }
       if (grown) {
-        write(aggregation, first, key);
+        write(aggregation, first, key, !begun);
       }
       return new Tuple2<>(key, result(end));
     }
