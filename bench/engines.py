@@ -82,11 +82,10 @@ def usage(root: int) -> Usage:
     """CPU that a process and all below it have used, those included that have ended; and what they have in memory.
 
     Pages that Python's processes share are divided among them. For that Linux walks over all pages of a process; of a
-    JVM, which shares nearly none, all that is resident counts. A child of its own size has just been forked off, and
-    all its pages are the parent's.
+    JVM, which shares nearly none, all that is resident counts. What a JVM starts, but for Python, are commands of a
+    moment, which seem to be as large as itself until they run.
     """
     parents: dict[int, int] = {}
-    sizes: dict[int, int] = {}
     cpu: dict[int, float] = {}
     memory: dict[int, float] = {}
     names: dict[int, str] = {}
@@ -101,7 +100,7 @@ def usage(root: int) -> Usage:
             continue  # it has just ended
         pid, words = int(entry), tail.split()
         names[pid] = head.partition("(")[2]
-        parents[pid], sizes[pid] = int(words[1]), int(words[20])
+        parents[pid] = int(words[1])
         # utime, stime and those of children that were waited for; resident pages.
         cpu[pid] = sum(map(int, words[11:15])) / _TICKS
         memory[pid] = int(words[21]) * _PAGE_MB
@@ -112,11 +111,10 @@ def usage(root: int) -> Usage:
     tree &= cpu.keys()
     mb = 0.0
     for pid in tree:
-        if not names[pid].startswith("python"):
-            is_own = sizes[pid] != sizes.get(parents[pid])
-            mb += memory[pid] if is_own else 0.0
-        else:
+        if names[pid].startswith("python"):
             mb += _proportional(pid, memory[pid])
+        elif pid == root or names.get(parents[pid], "").startswith("python"):
+            mb += memory[pid]
     return Usage(sum(cpu[pid] for pid in tree), mb)
 
 

@@ -1,7 +1,7 @@
 -- COUNT and SUM per user, 200,000 users, into nothing.
 -- wanted: 2.0
 -- state
--- rows: 1500000
+-- rows: 3000000
 -- quick: 1500000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',

@@ -1,7 +1,7 @@
 -- Upserts of a million keys, a fifth of them deletes, summed up per region, into nothing.
 -- wanted: 2.0
 -- state
--- rows: 600000
+-- rows: 2000000
 CREATE TABLE balances (id BIGINT, region STRING, amount BIGINT, note STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
   'connector' = 'upsert-kafka',
   'topic' = '${upserts}',
