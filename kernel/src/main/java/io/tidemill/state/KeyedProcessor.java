@@ -343,14 +343,10 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
     if (!process(key, before == null ? null : opened(before), rows, writer, changes)) {
       if (before != null) {
-        store.count().pause();
-        state.clear();
-        store.count().resume(-1);
+        store.count().known(-1, state::clear);
       }
     } else if (!mayStay(before) && !isWritten(before)) {
-      store.count().pause();
-      state.update(writer.toBytes());
-      store.count().resume(before == null ? 1 : 0);
+      store.count().known(before == null ? 1 : 0, () -> state.update(writer.toBytes()));
     }
     if (lateRows == null) {
       return changes.take();

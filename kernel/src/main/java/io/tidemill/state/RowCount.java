@@ -8,8 +8,8 @@ import org.apache.spark.sql.execution.streaming.state.StateStore;
 
 /**
  * Spark's count of the rows in a store, which progress shows. To keep it, Spark looks for a key before it writes or
- * removes it, which costs more than the write; an operator that has just read the key knows whether it is there. It says
- * so: {@link #pause} before the write, {@link #resume} after it with what has come to be.
+ * removes it, which costs more than the write; an operator that has just read the key knows whether it is there, and says
+ * so.
  */
 final class RowCount {
   private static final Field TRACKS = Store.field(RocksDBConf.class, "trackTotalNumberOfRows");
@@ -42,13 +42,15 @@ final class RowCount {
     }
   }
 
-  void pause() {
+  /** Writes, so that there is one row more (1), one less (-1), or as many as there were. */
+  void known(int change, Runnable write) {
     track(false);
-  }
-
-  /** {@code change}: 1 after a row has come, -1 after one has gone. */
-  void resume(int change) {
-    track(true);
+    try {
+      write.run();
+    } finally {
+      // Also after a failure: the store outlives the task.
+      track(true);
+    }
     if (change != 0 && database != null) {
       try {
         ROWS.setLong(database, ROWS.getLong(database) + change);

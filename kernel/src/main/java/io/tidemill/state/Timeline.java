@@ -58,16 +58,12 @@ final class Timeline {
 
   /** The same of one who knows whether there was a value. */
   void put(long time, byte[] key, byte[] value, boolean isNew) {
-    store.count().pause();
-    put(time, key, value);
-    store.count().resume(isNew ? 1 : 0);
+    store.count().known(isNew ? 1 : 0, () -> put(time, key, value));
   }
 
   /** The same of one who knows that there is a value. */
   void take(long time, byte[] key) {
-    store.count().pause();
-    remove(time, key);
-    store.count().resume(-1);
+    store.count().known(-1, () -> remove(time, key));
   }
 
   /** The order of keys that have the same time. */
