@@ -205,9 +205,9 @@ class Latencies:
         rival.engine.start(SCRIPT, values, place / "checkpoint", rival.settings())
         return inp, out, place
 
-    def stop(self, rival: Rival, place: Path, *written: str) -> list[dict[str, Any]]:
+    def stop(self, rival: Rival, inp: str, out: str, place: Path) -> list[dict[str, Any]]:
         reports: list[dict[str, Any]] = rival.engine.ask("stop").get("reports", [])
-        for topic in written:
+        for topic in (inp, out):
             self.world.drop(topic)
         shutil.rmtree(place, ignore_errors=True)
         return reports
@@ -220,7 +220,7 @@ class Latencies:
             try:
                 found = flow(self.world, inp, out, FLOOD, FLOOD_SECONDS)
             finally:
-                self.stop(rival, place, inp, out)
+                self.stop(rival, inp, out, place)
         if found.arrived < found.sent:
             raise EngineError(f"{rival.name}: {found.sent - found.arrived} rows did not come out")
         begun = min(moment for moment, _ in found.waits)
@@ -255,7 +255,7 @@ class Latencies:
         try:
             found = flow(self.world, inp, out, rate, WARM_SECONDS + self.seconds)
         finally:
-            self.stop(rival, place, inp, out)
+            self.stop(rival, inp, out, place)
         if not found.waits:
             raise EngineError(f"{rival.name}: no row came out within {DRAIN_SECONDS:g} seconds")
         first = min(moment for moment, _ in found.waits) + WARM_SECONDS * 1_000_000
@@ -291,7 +291,7 @@ class Latencies:
                     self._backlog(inp, backlog)
             time.sleep(3)
         finally:
-            reports = self.stop(rival, place, inp, out)
+            reports = self.stop(rival, inp, out, place)
         return batches_of(reports)
 
 

@@ -293,12 +293,12 @@ def envelopes(
         names = [f.name for f in fields]
         while True:
             odd = dice.choice([0, 0, 0.1])
-            rows = [objects(dice, names, odd, texts) for _ in range(3)]
+            rows = [objects(dice, names, odd, texts) for _ in range(2)]
             if several:
-                rows = [f"[{row}]" for row in rows[:2]]
+                rows = [f"[{row}]" for row in rows]
                 if dice.random() < odd:
                     rows[dice.randrange(2)] = dice.choice(["[]", "{}", "[null]", "[{},{}]"])
-            sides = [dice.choice([row] * 6 + ["null"]) for row in rows[:2]]
+            sides = [dice.choice([row] * 6 + ["null"]) for row in rows]
             members = list(zip(names_of_sides, sides, strict=True))
             members.append((word, json.dumps(dice.choice(words))))
             members.append(("source", '{"table":"t"}'))

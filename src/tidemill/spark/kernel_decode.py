@@ -122,9 +122,12 @@ def _envelope(side: Side, places: Mapping[str, int], kind: int | None, options: 
             raise _No
         around |= {"before": "old", "after": "data", "word": "type", "inserts": [envelope.insert]}
         around |= {"completes": True, "deletesAfter": True, "several": envelope.several}
-    # Canal writes all values as texts.
-    texts = isinstance(envelope, DataOld)
-    return {**_json(side, places, kind, options), "texts": texts, "envelope": around}
+    return {
+        **_json(side, places, kind, options),
+        # Canal writes all values so.
+        "texts": isinstance(envelope, DataOld),
+        "envelope": around,
+    }
 
 
 def _csv(side: Side, places: Mapping[str, int], kind: int | None, options: Any) -> Spec:

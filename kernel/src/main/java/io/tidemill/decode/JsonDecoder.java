@@ -4,11 +4,12 @@ import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 
 /** A document is an object, and an object is a row. */
 final class JsonDecoder extends Decoder {
-  private final JsonText text = new JsonText();
+  private final JsonText text;
   private final JsonRow row;
 
   JsonDecoder(Spec spec) {
-    this.row = new JsonRow(spec.fields(), spec.iso(), spec.texts());
+    this.text = new JsonText(spec.texts());
+    this.row = new JsonRow(spec.fields(), spec.iso());
   }
 
   @Override

@@ -17,7 +17,7 @@ final class JsonEnvelope extends Decoder {
   private static final byte DELETED = 3;
 
   private final Envelope envelope;
-  private final JsonText text = new JsonText();
+  private final JsonText text;
   private final JsonRow before;
   private final JsonRow after;
 
@@ -31,8 +31,9 @@ final class JsonEnvelope extends Decoder {
 
   JsonEnvelope(Spec spec) {
     this.envelope = spec.envelope();
-    this.before = new JsonRow(spec.fields(), spec.iso(), spec.texts());
-    this.after = new JsonRow(spec.fields(), spec.iso(), spec.texts());
+    this.text = new JsonText(spec.texts());
+    this.before = new JsonRow(spec.fields(), spec.iso());
+    this.after = new JsonRow(spec.fields(), spec.iso());
     this.keys = envelope.keys().stream().mapToInt(Integer::intValue).toArray();
     this.fixed = new boolean[keys.length];
     for (Field field : spec.fields()) {

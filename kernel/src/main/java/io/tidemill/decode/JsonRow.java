@@ -21,8 +21,8 @@ final class JsonRow {
   private final Value[] learned = new Value[LEARNED];
   private int round;
 
-  JsonRow(List<Decoder.Field> fields, boolean iso, boolean texts) {
-    this.values = fields.stream().map(field -> value(field, iso, texts)).toArray(Value[]::new);
+  JsonRow(List<Decoder.Field> fields, boolean iso) {
+    this.values = fields.stream().map(field -> value(field, iso)).toArray(Value[]::new);
   }
 
   /** Takes the object here, which must be one. */
@@ -131,40 +131,40 @@ final class JsonRow {
     void put(JsonText text, UnsafeRowWriter row, int at);
   }
 
-  private static Value value(Decoder.Field field, boolean iso, boolean texts) {
+  private static Value value(Decoder.Field field, boolean iso) {
     char separator = iso ? 'T' : ' ';
     boolean coarse = field.precision() <= 3;
     int precision = field.precision();
     int scale = field.scale();
     return switch (field.type()) {
-      case "BOOLEAN" -> of(field, (text, row, at) -> row.write(at, bool(text, texts)));
+      case "BOOLEAN" -> of(field, (text, row, at) -> row.write(at, text.bool()));
       case "TINYINT" ->
-          of(field, (t, row, at) -> row.write(at, (byte) integer(t, texts, Byte.MIN_VALUE, Byte.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, (byte) integer(t, Byte.MIN_VALUE, Byte.MAX_VALUE)));
       case "SMALLINT" ->
-          of(field, (t, row, at) -> row.write(at, (short) integer(t, texts, Short.MIN_VALUE, Short.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, (short) integer(t, Short.MIN_VALUE, Short.MAX_VALUE)));
       case "INT" ->
-          of(field, (t, row, at) -> row.write(at, (int) integer(t, texts, Integer.MIN_VALUE, Integer.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, (int) integer(t, Integer.MIN_VALUE, Integer.MAX_VALUE)));
       case "BIGINT" ->
-          of(field, (t, row, at) -> row.write(at, integer(t, texts, Long.MIN_VALUE, Long.MAX_VALUE)));
+          of(field, (t, row, at) -> row.write(at, integer(t, Long.MIN_VALUE, Long.MAX_VALUE)));
       case "FLOAT" ->
           of(
               field,
               (text, row, at) -> {
-                number(text, texts);
+                text.number();
                 row.write(at, text.number.single());
               });
       case "DOUBLE" ->
           of(
               field,
               (text, row, at) -> {
-                number(text, texts);
+                text.number();
                 row.write(at, text.number.approximate());
               });
       case "DECIMAL" ->
           of(
               field,
               (text, row, at) -> {
-                number(text, texts);
+                text.number();
                 long unscaled = text.number.unscaled(precision, scale);
                 row.write(at, Decimal.apply(unscaled, precision, scale), precision, scale);
               });
@@ -191,7 +191,7 @@ final class JsonRow {
               row.write(at, Texts.timestamp(t.text, t.from, t.length, separator, zoned, coarse));
             });
       }
-      case "ROW" -> new Nested(field, iso, texts);
+      case "ROW" -> new Nested(field, iso);
       default -> throw new IllegalArgumentException("the kernel reads no " + field.type());
     };
   }
@@ -205,21 +205,9 @@ final class JsonRow {
     };
   }
 
-  private static long integer(JsonText text, boolean texts, long least, long most) {
-    number(text, texts);
+  private static long integer(JsonText text, long least, long most) {
+    text.number();
     return text.number.integer(least, most);
-  }
-
-  private static void number(JsonText text, boolean texts) {
-    if (texts && text.in[text.at] == '"') {
-      text.numberAsText();
-    } else {
-      text.number();
-    }
-  }
-
-  private static boolean bool(JsonText text, boolean texts) {
-    return texts && text.in[text.at] == '"' ? text.boolAsText() : text.bool();
   }
 
   private static final class Nested extends Value {
@@ -227,9 +215,9 @@ final class JsonRow {
     private UnsafeRowWriter parent;
     private UnsafeRowWriter child;
 
-    Nested(Decoder.Field field, boolean iso, boolean texts) {
+    Nested(Decoder.Field field, boolean iso) {
       super(field);
-      this.fields = new JsonRow(field.fields(), iso, texts);
+      this.fields = new JsonRow(field.fields(), iso);
     }
 
     @Override

@@ -37,6 +37,12 @@ final class JsonText {
 
   final Number number = new Number();
   private byte[] unescaped = new byte[64];
+  private final boolean texts;
+
+  /** {@code texts}: whether numbers and booleans may be written as texts. */
+  JsonText(boolean texts) {
+    this.texts = texts;
+  }
 
   void open(byte[] bytes, int begin, int to) {
     in = bytes;
@@ -233,9 +239,21 @@ final class JsonText {
   }
 
   boolean bool() {
+    if (texts && in[at] == '"') {
+      string();
+      boolean yes = isText(TRUE);
+      if (!yes && !isText(FALSE)) {
+        throw Unsure.UNSURE;
+      }
+      return yes;
+    }
     boolean yes = in[at] == 't';
     word(yes ? TRUE : FALSE);
     return yes;
+  }
+
+  private boolean isText(byte[] word) {
+    return Arrays.equals(text, from, from + length, word, 0, word.length);
   }
 
   void nothing() {
@@ -251,28 +269,14 @@ final class JsonText {
 
   /** Takes the number here, which must be one, into {@link #number}. */
   void number() {
-    at = number.read(in, at, end);
-  }
-
-  /** The same where a text must be here, and a number in it. */
-  void numberAsText() {
-    string();
-    if (length == 0 || number.read(text, from, from + length) != from + length) {
-      throw Unsure.UNSURE;
+    if (texts && in[at] == '"') {
+      string();
+      if (length == 0 || number.read(text, from, from + length) != from + length) {
+        throw Unsure.UNSURE;
+      }
+    } else {
+      at = number.read(in, at, end);
     }
-  }
-
-  boolean boolAsText() {
-    string();
-    boolean yes = isText(TRUE);
-    if (!yes && !isText(FALSE)) {
-      throw Unsure.UNSURE;
-    }
-    return yes;
-  }
-
-  private boolean isText(byte[] word) {
-    return Arrays.equals(text, from, from + length, word, 0, word.length);
   }
 
   /** Takes a value of any kind. */

@@ -17,56 +17,42 @@ final class RowCount {
       Store.field(RocksDBStateStoreProvider.RocksDBStateStore.class, "$outer");
   private static final Field ROWS = Store.field(RocksDB.class, "numKeysOnWritingVersion");
 
+  /** Null where rows are not counted: the user does not want it, or the store is another. */
   private final RocksDB database;
-  private final RocksDBConf conf;
 
   private RowCount(RocksDB database) {
     this.database = database;
-    this.conf = database == null ? null : database.conf();
   }
 
   static RowCount of(StateStore store) {
-    RocksDB database = null;
     if (store instanceof RocksDBStateStoreProvider.RocksDBStateStore) {
-      database = ((RocksDBStateStoreProvider) got(PROVIDER, store)).rocksDB();
+      RocksDB database = ((RocksDBStateStoreProvider) Store.got(PROVIDER, store)).rocksDB();
+      if (database.conf().trackTotalNumberOfRows()) {
+        return new RowCount(database);
+      }
     }
-    // Where the user does not want rows counted, there is nothing to do.
-    return new RowCount(database == null || !database.conf().trackTotalNumberOfRows() ? null : database);
-  }
-
-  private static Object got(Field field, Object from) {
-    try {
-      return field.get(from);
-    } catch (IllegalAccessException e) {
-      throw new IllegalStateException(e);
-    }
+    return new RowCount(null);
   }
 
   /** Writes, so that there is one row more (1), one less (-1), or as many as there were. */
   void known(int change, Runnable write) {
-    track(false);
-    try {
+    if (database == null) {
       write.run();
-    } finally {
-      // Also after a failure: the store outlives the task.
-      track(true);
+      return;
     }
-    if (change != 0 && database != null) {
+    try {
+      TRACKS.setBoolean(database.conf(), false);
       try {
+        write.run();
+      } finally {
+        // Also after a failure: the store outlives the task.
+        TRACKS.setBoolean(database.conf(), true);
+      }
+      if (change != 0) {
         ROWS.setLong(database, ROWS.getLong(database) + change);
-      } catch (IllegalAccessException e) {
-        throw new IllegalStateException(e);
       }
-    }
-  }
-
-  private void track(boolean whether) {
-    if (conf != null) {
-      try {
-        TRACKS.setBoolean(conf, whether);
-      } catch (IllegalAccessException e) {
-        throw new IllegalStateException(e);
-      }
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
     }
   }
 }

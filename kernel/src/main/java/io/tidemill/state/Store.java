@@ -87,8 +87,12 @@ final class Store {
   }
 
   private Object read(String name) {
+    return got(field(StatefulProcessorHandleImpl.class, name), handle);
+  }
+
+  static Object got(Field field, Object from) {
     try {
-      return field(StatefulProcessorHandleImpl.class, name).get(handle);
+      return field.get(from);
     } catch (IllegalAccessException e) {
       throw new IllegalStateException(e);
     }
