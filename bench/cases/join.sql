@@ -1,7 +1,7 @@
 -- Two upsert tables with 500,000 keys each, joined by key, into nothing.
 -- wanted: 1.3
 -- state
--- rows: 800000
+-- rows: 1600000
 CREATE TABLE balances (id BIGINT, region STRING, amount BIGINT, note STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
   'connector' = 'upsert-kafka',
   'topic' = '${left}',

@@ -1,7 +1,7 @@
 -- The ten dearest orders of each of 200,000 users, into nothing.
 -- wanted: 1.3
 -- state
--- rows: 400000
+-- rows: 1500000
 -- quick: 400000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',

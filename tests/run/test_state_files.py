@@ -20,6 +20,8 @@ from test_changed_scripts import (
 )
 from world import World, forget_last_commit, job_directory
 
+from harness.waiting import wait_for
+from tidemill import Session
 from tidemill.errors import JobError
 from tidemill.spark.checkpoints import Checkpoint, jobs_below, repartition
 
@@ -193,3 +195,31 @@ def test_what_spark_finds_damaged_is_told_in_one_sentence(world: World) -> None:
     found = refusal(world, script)
     assert found.code == "RUN-038"
     assert "the state in its checkpoint cannot be read" in found.message
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def open_stores(world: World, run: str) -> int:
+    """How many stores of a query's run Spark has in this JVM."""
+    names = world.spark._jvm.java.lang.Class.forName(
+        "org.apache.spark.sql.execution.streaming.state.StateStore$"
+    )
+    field = names.getDeclaredField("loadedProviders")
+    field.setAccessible(True)
+    return str(field.get(None).keySet()).count(run)
+
+
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "at its end"])
+def test_a_job_that_has_ended_gives_its_stores_back(world: World, is_stopped: bool) -> None:
+    """They have memory outside of the heap, and a session may run many jobs."""
+    source, totals = world.create({"customer": "ann"}, hint="orders"), world.create(hint="totals")
+    with Session(world.spark, bounded=not is_stopped) as session:
+        [job] = session.execute(counting(world, source, totals))
+        wait_for(lambda: bool(world.table(totals)))
+        if is_stopped:
+            assert open_stores(world, job.query.runId) == 2
+            job.stop()
+        else:
+            assert job.wait(60)
+        assert open_stores(world, job.query.runId) == 0

@@ -89,11 +89,12 @@ class Constraints:
         import pyarrow.compute as pc
 
         if self.dropped is None:
-            raise self._null(name)
+            raise self.refusal(name)
         self.dropped(f"NULL in {name}", pc.sum(holes).as_py())
         return batch.filter(pc.invert(holes))
 
-    def _null(self, name: str) -> RecordFault:
+    def refusal(self, name: str) -> RecordFault:
+        """What is said of a NULL where none may be."""
         return RecordFault(
             "RUN-011",
             f"Column '{name}' is NOT NULL, however, a null value is being written into it"
@@ -113,7 +114,7 @@ class Constraints:
                 # Of a row that is NULL itself there is nothing to miss.
                 missing = pc.and_(part.values.is_null(), part.is_there)
                 if self.dropped is None and pc.any(missing).as_py():
-                    raise self._null(part.name(pc.index(missing, True).as_py()))
+                    raise self.refusal(part.name(pc.index(missing, True).as_py()))
                 holes = missing if holes is None else pc.or_(holes, missing)
             if holes is not None:
                 found = part.rows(holes)

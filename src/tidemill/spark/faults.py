@@ -21,8 +21,8 @@ class RecordFault(Exception):
     """Raised in a Python worker; only its text reaches the driver."""
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
-        payload = {"code": code, "message": message, "hint": hint}
-        super().__init__("TIDEMILL" + json.dumps(payload, ensure_ascii=True))
+        self.told = {"code": code, "message": message, "hint": hint}
+        super().__init__("TIDEMILL" + json.dumps(self.told, ensure_ascii=True))
 
 
 @contextmanager

@@ -67,7 +67,7 @@ from tidemill.tables.filesystem import FilesystemTable
 from tidemill.tables.kafka import TopicTable
 from tidemill.tables.logins import Logins
 
-DEFAULT_MAX_ROWS = 1_000_000
+DEFAULT_MAX_ROWS = 2_000_000
 TEXT_MAX_ROWS = 50_000
 """Rows per batch where every row is collected and printed."""
 
@@ -105,8 +105,13 @@ class RunningJob:
         lives = bool(self.query.isActive) or (self.recovery.is_waiting and not self._is_stopped)
         if not lives:
             printers(self.spark).remove(self.id)
-            self.access.forget(self.spark)
+            self._release()
         return lives
+
+    def _release(self) -> None:
+        """Gives back what a query that has ended holds."""
+        self.access.forget(self.spark)
+        java_class(self.spark, "io.tidemill.state.Store").release(self.query.runId)
 
     def _recover(self) -> None:
         error = None if self._is_stopped else self.query.exception()
@@ -193,7 +198,7 @@ class RunningJob:
                 break
             time.sleep(0.02)
         self.query.stop()
-        self.access.forget(self.spark)
+        self._release()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Return when the job has ended, or after `timeout` seconds: then False."""

@@ -8,6 +8,7 @@ has made sure of.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ from tidemill.spark.constraints import Constraints, takes_back
 from tidemill.spark.counting import Count
 from tidemill.spark.expressions import column_name
 from tidemill.spark.faults import reported
+from tidemill.spark.java import java_class
+from tidemill.spark.kernel_encode import straight_way
 from tidemill.spark.lower import TASK_COLUMN
 from tidemill.spark.partitioner import Partition, Partitioner
 from tidemill.spark.printing import rendered
@@ -70,7 +73,10 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Encode:
-    """Rows to records, in a Python worker: (c0…, _kind?, kernel columns…) → (key?, value, kernel columns…)."""
+    """Rows to records: (c0…, _kind?, kernel columns…) → (key?, value, kernel columns…).
+
+    In a Python worker, or where the kernel can do it itself (`kernel_encode`) as it says here.
+    """
 
     table: str
     value: Encoding
@@ -180,6 +186,12 @@ def kafka_records(
     names = (*(name for name, _ in filled), *(["partition"] if fixed else []))
     constraints = _constraints(sink, dropped)
     encode = Encode(table.name, value, key, names, constraints, deletes, changes)
+    rows = written_by.drop(TASK_COLUMN)
+    straight = None if partitioner else straight_way(encode)
+    if straight is not None:
+        documents = java_class(frame.sparkSession, "io.tidemill.encode.Documents")
+        made = documents.encode(rows._jdf, json.dumps(straight))
+        return _records(DataFrame(made, frame.sparkSession), index)
     output = s.StructType(
         [
             *([s.StructField("key", s.BinaryType())] if key else []),
@@ -190,7 +202,7 @@ def kafka_records(
     )
     columns_of = tuple((place[c.name], c.name) for c in schema.writable)
     run = Partition(encode, partitioner, columns_of) if partitioner else encode
-    return _records(map_in_arrow(written_by.drop(TASK_COLUMN), run, output), index)
+    return _records(map_in_arrow(rows, run, output), index)
 
 
 def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:

@@ -201,7 +201,7 @@ _HONOURED = (
     Setting(
         "tidemill.batch.max-rows",
         at_least(1, INTEGER, "rows"),
-        "Most rows that one batch reads of a Kafka table; without it a million, and 50,000 where rows are printed.",
+        "Most rows that one batch reads of a Kafka table; without it two million, and 50,000 where rows are printed.",
         Status.HONOURED,
     ),
     Setting(

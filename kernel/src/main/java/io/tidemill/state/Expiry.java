@@ -3,6 +3,7 @@ package io.tidemill.state;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.function.ToLongFunction;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.ImplicitGroupingKeyTracker;
 import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
@@ -83,8 +84,8 @@ final class Expiry implements Serializable {
     return longest > 0 && Math.floorDiv(now, interval) != Math.floorDiv(before, interval);
   }
 
-  /** Hands over every key of a state variable that is forgotten, as the implicit key of all state variables. */
-  void sweep(Store store, String variable, ToLongFunction<byte[]> written, Runnable remove) {
+  /** Hands over every key of a state variable that is forgotten; it is the implicit one of Spark's state variables then. */
+  void sweep(Store store, String variable, ToLongFunction<byte[]> written, Consumer<byte[]> remove) {
     if (!isDue()) {
       return;
     }
@@ -93,7 +94,7 @@ final class Expiry implements Serializable {
       gone = forgotten(store, variable, written);
       for (byte[] key : gone) {
         ImplicitGroupingKeyTracker.setImplicitKey(key);
-        remove.run();
+        remove.accept(key);
         ImplicitGroupingKeyTracker.removeImplicitKey();
       }
     } while (gone.size() == CHUNK);

@@ -17,7 +17,6 @@ import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
-import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
@@ -38,6 +37,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
   private static final String STATE = "state";
+  private static final String WATERMARK = "watermark";
   private static final int STATE_VERSION = 1;
   /** Beside the version: whether the time of the last write comes next. */
   private static final int STAMPED = 0x80;
@@ -52,7 +52,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private Counts late;
   private StructType[] inputs = {};
 
-  private transient ValueState<byte[]> state;
+  private transient Values state;
   /** Whether there was no state at all when the batch began; a key comes once in a batch. */
   private transient boolean blank;
   private transient MapState<Long, byte[]> map;
@@ -62,7 +62,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
   private transient boolean isLeft;
 
   private transient Store store;
-  private transient ValueState<byte[]> watermarks;
+  private transient Values watermarks;
   private transient Timeline timeline;
   /** The watermark before and after the rows of this batch; null as long as it is not known. */
   private transient Moment moment;
@@ -240,7 +240,6 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
 
   @Override
   public final void init(OutputMode outputMode, TimeMode timeMode) {
-    state = getHandle().getValueState(STATE, Encoders.BINARY(), TTLConfig.NONE());
     reader = new ByteReader();
     writer = new ByteWriter(256);
     changes = new Changes(updateBefore);
@@ -248,14 +247,18 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     if (isPaged()) {
       map = getHandle().getMapState("pages", Encoders.LONG(), Encoders.BINARY(), TTLConfig.NONE());
     }
-    if (time != null) {
-      watermarks = getHandle().getValueState("watermark", Encoders.BINARY(), TTLConfig.NONE());
-    }
     // The driver asks for the names of state variables, too: there is no store then.
     boolean isAtWork = getHandle() instanceof StatefulProcessorHandleImpl;
     if (isAtWork) {
       store = new Store((StatefulProcessorHandleImpl) getHandle());
+      state = new Values(store, STATE);
+      watermarks = time == null ? null : new Values(store, WATERMARK);
       timeline = hasTimeline() ? new Timeline(store, "timeline") : null;
+    } else {
+      getHandle().getValueState(STATE, Encoders.BINARY(), TTLConfig.NONE());
+      if (time != null) {
+        getHandle().getValueState(WATERMARK, Encoders.BINARY(), TTLConfig.NONE());
+      }
     }
     open(pages());
     if (isAtWork) {
@@ -267,8 +270,9 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
   }
 
-  private void forget() {
-    state.clear();
+  /** Of a key that is the implicit one of Spark's state variables. */
+  private void forget(byte[] key) {
+    state.remove(key);
     if (map != null) {
       map.clear();
     }
@@ -319,7 +323,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
       byte[] key, Iterator<Tuple2<byte[], byte[]>> pairs, TimerValues timers) {
     if (time != null) {
       if (Marking.isMark(key)) {
-        return CollectionConverters.asScala(Marking.isFirst(key) ? begin(pairs) : advance());
+        return CollectionConverters.asScala(Marking.isFirst(key) ? begin(key, pairs) : advance());
       }
       if (moment == null) {
         throw new IllegalStateException(name + ": rows came without watermarks");
@@ -330,9 +334,9 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
 
   private List<Tuple2<byte[], byte[]>> process(byte[] key, java.util.Iterator<byte[]> rows) {
     // RocksDB answers for a key that it does not have by a C++ exception, which costs more than a value.
-    byte[] before = blank ? null : state.get();
+    byte[] before = blank ? null : state.get(key);
     if (before != null && expiry.isOver(written(before))) {
-      forget();
+      forget(key);
       before = null;
     }
     isLeft = false;
@@ -343,10 +347,10 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     }
     if (!process(key, before == null ? null : opened(before), rows, writer, changes)) {
       if (before != null) {
-        store.count().known(-1, state::clear);
+        state.remove(key);
       }
     } else if (!mayStay(before) && !isWritten(before)) {
-      store.count().known(before == null ? 1 : 0, () -> state.update(writer.toBytes()));
+      state.put(key, writer, before == null);
     }
     if (lateRows == null) {
       return changes.take();
@@ -355,8 +359,8 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     return lateRows.after(changes.take());
   }
 
-  private java.util.Iterator<Tuple2<byte[], byte[]>> begin(Iterator<Tuple2<byte[], byte[]>> marks) {
-    byte[] known = watermarks.get();
+  private java.util.Iterator<Tuple2<byte[], byte[]>> begin(byte[] key, Iterator<Tuple2<byte[], byte[]>> marks) {
+    byte[] known = watermarks.get(key);
     Valve valve = known == null ? new Valve() : Marking.read(opened(known));
     long before = valve.watermark();
     while (marks.hasNext()) {
@@ -370,7 +374,7 @@ abstract class KeyedProcessor extends StatefulProcessor<byte[], Tuple2<byte[], b
     writer.writeByte(STATE_VERSION);
     Marking.write(valve, writer);
     if (!isWritten(known)) {
-      watermarks.update(writer.toBytes());
+      watermarks.put(key, writer, known == null);
     }
     String channel = time.channel() + "/" + store.partition();
     TaskClock.current().tell(new Mark(channel, held(moment.now()), valve.isIdle()));

@@ -1,21 +1,28 @@
 package io.tidemill.state;
 
 import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.statefulprocessor.StatefulProcessorHandleImpl;
 import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.execution.streaming.state.StateStore$;
 import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.collection.mutable.HashMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What a task's handle knows and Spark shows to nobody: the store under its state variables, and the batch's time, which
  * an operator without timers cannot ask for. With {@link RowCount}, the one place that looks into Spark's fields; it says
  * so when a release moves them.
  */
-final class Store {
+public final class Store {
   private final StatefulProcessorHandleImpl handle;
   private final StateStore store;
   private final RowCount count;
@@ -45,7 +52,7 @@ final class Store {
     }
   }
 
-  /** A state variable that Spark's handle does not offer: one whose keys have an order. */
+  /** A state variable; Spark's handle offers none whose keys have an order. */
   void create(String variable, StructType key, StructType value, KeyStateEncoderSpec order) {
     store.createColFamilyIfAbsent(variable, key, value, order, false, false);
   }
@@ -79,6 +86,34 @@ final class Store {
 
   long timeOfBatchBefore() {
     return time("prevBatchTimestampMs");
+  }
+
+  /**
+   * Closes the stores that a run of a query has left in this JVM, with the memory that they have outside of the heap;
+   * Spark does so when it next looks after its stores, a minute later.
+   */
+  public static void release(String runId) {
+    UUID run = UUID.fromString(runId);
+    List<StateStoreProviderId> left = new ArrayList<>();
+    HashMap<StateStoreProviderId, ?> loaded = loaded();
+    synchronized (loaded) {
+      CollectionConverters.asJava(loaded).keySet().stream()
+          .filter(id -> id.queryRunId().equals(run))
+          .forEach(left::add);
+    }
+    for (StateStoreProviderId id : left) {
+      try {
+        StateStore.removeFromLoadedProvidersAndClose(id);
+      } catch (RuntimeException stillUsed) {
+        // By a task that was stopped in the middle: it goes with the JVM.
+      }
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private static HashMap<StateStoreProviderId, ?> loaded() {
+    Field field = field(StateStore$.class, "loadedProviders");
+    return (HashMap<StateStoreProviderId, ?>) got(field, null);
   }
 
   private long time(String name) {
