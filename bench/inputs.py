@@ -46,9 +46,18 @@ def many_orders(bootstrap: str, topic: str, rows: int) -> None:
 
 
 def tagged(bootstrap: str, topic: str, rows: int) -> None:
-    """Such documents with two tags in an array, which only Python reads, in place of the note."""
+    """Such documents with two tags in an array in place of the note."""
+    _noted(bootstrap, topic, rows, b'"tags":["%014x","%014x"]')
+
+
+def marked(bootstrap: str, topic: str, rows: int) -> None:
+    """Such documents with a map in place of the note, which only Python reads and writes."""
+    _noted(bootstrap, topic, rows, b'"marks":{"a":"%010x","b":"%010x"}')
+
+
+def _noted(bootstrap: str, topic: str, rows: int, note: bytes) -> None:
     dice = random.Random(42)
-    text = _ORDER.replace(b'"note":"%032x"', b'"tags":["%014x","%014x"]')
+    text = _ORDER.replace(b'"note":"%032x"', note)
     _fill(bootstrap, topic, (text % (*_fields(dice.randrange(USERS), i), i) for i in range(rows)))
 
 
@@ -246,6 +255,7 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "orders": orders,
     "many_orders": many_orders,
     "tagged": tagged,
+    "marked": marked,
     "changes": changes,
     "canal": canal,
     "maxwell": maxwell,

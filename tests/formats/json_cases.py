@@ -6,12 +6,14 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill import types as t
 from tidemill.formats import Decoded
+from tidemill.formats.arrow import arrow_type
 
 DATA = Path(__file__).parent / "data"
 _WORDS = {
@@ -166,3 +168,15 @@ def cases(name: str) -> Iterator[tuple[int, dict[str, object], str]]:
             options = {k: {"true": True, "false": False}.get(v, v) for k, v in pairs}
         else:
             yield number, options, line
+
+
+def column_of(values, type_: t.SqlType) -> pa.Array:
+    def converted(value, inner):
+        match inner:
+            case t.DecimalType() if value is not None:
+                return Decimal(value)
+            case t.ArrayType() if value is not None:
+                return [converted(v, inner.element) for v in value]
+        return value
+
+    return pa.array([converted(v, type_) for v in values], arrow_type(type_))

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import pickle
-from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from json_cases import cases, check_rows, rows, show, type_of, value_of
+from json_cases import cases, check_rows, column_of, rows, show, type_of, value_of
 
 from harness.arrow import same
 from tidemill import types as t
@@ -167,18 +166,6 @@ def test_types_that_csv_cannot_carry(type_):
 
 
 # ---- encode ----------------------------------------------------------------------------------------------
-
-
-def column_of(values, type_: t.SqlType) -> pa.Array:
-    def converted(value, inner):
-        match inner:
-            case t.DecimalType() if value is not None:
-                return Decimal(value)
-            case t.ArrayType() if value is not None:
-                return [converted(v, inner.element) for v in value]
-        return value
-
-    return pa.array([converted(v, type_) for v in values], arrow_type(type_))
 
 
 def encode(fields, columns, options=None) -> list[str]:

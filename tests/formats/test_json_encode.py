@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from json_cases import cases, type_of, value_of
+from json_cases import cases, column_of, type_of, value_of
 
 from tidemill import types as t
 from tidemill.errors import JobError, ScriptError
@@ -19,12 +19,6 @@ def encode(fields, columns, options=None) -> list[str]:
     encoded = json.encoder(fields, options or {}).encode(columns)
     assert encoded.type == pa.binary()
     return [value.decode() for value in encoded.to_pylist()]
-
-
-def column_of(values, type_: t.SqlType) -> pa.Array:
-    if isinstance(type_, t.DecimalType):
-        values = [None if v is None else Decimal(v) for v in values]
-    return pa.array(values, arrow_type(type_))
 
 
 @pytest.mark.parametrize(

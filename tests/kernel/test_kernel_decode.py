@@ -50,6 +50,29 @@ JSON_FIELDS = (
         t.RowType(fields=(t.Field("a", t.INT), t.Field("b", t.STRING), t.Field("id", t.BIGINT))),
     ),
 )
+LISTS = (
+    t.Field("id", t.BIGINT),
+    t.Field(
+        "mixed",
+        t.RowType(
+            fields=(
+                t.Field("a", t.STRING),
+                t.Field("b", t.STRING),
+                t.Field("c", t.INT),
+                t.Field("d", t.DecimalType(precision=30, scale=4)),
+            )
+        ),
+    ),
+    t.Field("tags", t.ArrayType(element=t.STRING)),
+    t.Field("numbers", t.ArrayType(element=t.INT)),
+    t.Field("marks", t.ArrayType(element=t.BOOLEAN)),
+    t.Field("costs", t.ArrayType(element=t.DecimalType(precision=30, scale=4))),
+    t.Field(
+        "rows",
+        t.ArrayType(element=t.RowType(fields=(t.Field("a", t.INT), t.Field("b", t.STRING)))),
+    ),
+    t.Field("grid", t.ArrayType(element=t.ArrayType(element=t.BIGINT))),
+)
 FLAT = tuple(f for f in JSON_FIELDS if f.name != "inner")
 AVRO_FIELDS = (
     t.Field("id", t.BigIntType(nullable=False)),
@@ -62,6 +85,15 @@ AVRO_FIELDS = (
     t.Field("at", t.TimestampType(precision=3)),
     t.Field("last", t.VarCharType(length=2**31 - 1, nullable=False)),
 )
+RAW_NUMBERS: dict[t.SqlType, int] = {
+    t.BOOLEAN: 1,
+    t.TinyIntType(): 1,
+    t.SmallIntType(): 2,
+    t.INT: 4,
+    t.BIGINT: 8,
+    t.FloatType(): 4,
+    t.DOUBLE: 8,
+}
 SHORT = (t.Field("short", t.SmallIntType()), t.Field("code", t.CharType(length=3)))
 WIDE, WIDE_FLAT = (*JSON_FIELDS, *SHORT), (*FLAT, *SHORT)
 WIDE_AVRO = (*AVRO_FIELDS, t.Field("tiny", t.TinyIntType()), SHORT[0])
@@ -150,11 +182,46 @@ def unpacked(row: bytes, types: Sequence[t.SqlType]) -> list[Any]:
                 values.append(Decimal(unscaled).scaleb(-scale))
             case t.CharType() | t.VarCharType():
                 values.append(part.decode())
+            case t.VarBinaryType():
+                values.append(part)
             case t.RowType(fields=fields):
                 values.append(unpacked(part, [f.type for f in fields]))
+            case t.ArrayType(element=element):
+                values.append(elements(part, element))
             case _:
                 values.append(whole)
     return values
+
+
+def elements(array: bytes, type_: t.SqlType) -> list[Any]:
+    """Of an UnsafeArrayData: their number, a bit for each NULL, their places, then what is longer."""
+    (number,) = struct.unpack("<q", array[:8])
+    start = 8 + (number + 63) // 64 * 8
+    size = SIZES.get(type(type_), 8)
+    values = []
+    for i in range(number):
+        if array[8 + i // 8] >> i % 8 & 1:
+            values.append(None)
+            continue
+        # As the only value of a row, whose longer part is what the array has.
+        word = array[start + size * i :][:size].ljust(8, b"\0")
+        if size == 8 and not isinstance(type_, FIXED):
+            (whole,) = struct.unpack("<q", word)
+            part = array[whole >> 32 :][: whole & 0xFFFFFFFF]
+            word = struct.pack("<q", 16 << 32 | len(part)) + part
+        values += unpacked(bytes(8) + word, [type_])
+    return values
+
+
+SIZES = {
+    t.BooleanType: 1,
+    t.TinyIntType: 1,
+    t.SmallIntType: 2,
+    t.IntType: 4,
+    t.DateType: 4,
+    t.FloatType: 4,
+}
+FIXED = (t.BigIntType, t.DoubleType, t.TimestampType, t.TimestampLtzType)
 
 
 def bits(number: float) -> str:
@@ -190,6 +257,10 @@ def plain_values(column: Any, type_: t.SqlType) -> list[Any]:
             return [
                 row if valid else None
                 for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)
+            ]
+        case t.ArrayType(element=element):
+            return [
+                plain_values(value.values, element) if value.is_valid else None for value in column
             ]
     return column.to_pylist()
 
@@ -227,6 +298,19 @@ PLAIN: dict[str, list[str]] = {
     "fine": ['"2024-02-29 12:34:56.123456"', '"1960-01-01 00:00:00.5"', "null"],
     "zoned": ['"2024-02-29 12:34:56Z"', '"2024-02-29 12:34:56.5Z"', "null"],
     "inner": ['{"a":1,"b":"x","id":2}', "{}", '{ "id" : 3 , "z" : [1, {"y": null}] }', "null"],
+    "mixed": [
+        '{"b":"x","d":null,"a":"y"}',
+        '{"d":1.5,"a":"y"}',
+        '{"a":"y","b":"x","c":1}',
+        "{}",
+        "null",
+    ],
+    "tags": ['["a","b"]', "[]", '[ "é" , null ]', '["\\u0041"]', "null"],
+    "numbers": ["[1,2,3]", "[null]", "[-1]", "null"],
+    "marks": ["[true,false]", "[null,true,false,true]", "null"],
+    "costs": ["[1.5]", "[null,123456789.1234]", "null"],
+    "rows": ['[{"b":"x","a":1},{"a":2}]', "[null,{}]", "[]", "null"],
+    "grid": ["[[1,2],[],null,[3]]", "[]", "null"],
 }
 
 
@@ -369,6 +453,16 @@ def avro_records(dice: random.Random, fields: Sequence[t.Field] = AVRO_FIELDS) -
         yield damaged(dice, record) if dice.random() < 0.4 else record
 
 
+def raw_records(dice: random.Random, width: int | None = None) -> Iterator[bytes]:
+    """Texts, or numbers that mostly have the right length."""
+    while True:
+        if width is None:
+            text = dice.choice(["", "a", "é", "日本", "😀", "plain " * 5, "\0", "\ufeffx"]).encode()
+            yield damaged(dice, text)
+        else:
+            yield dice.randbytes(width if dice.random() < 0.7 else dice.randrange(10))
+
+
 ISO = {"timestamp-format.standard": "ISO-8601"}
 NULL = {"null-literal": "NULL"}
 
@@ -378,6 +472,11 @@ MAXWELL = ["insert", "update", "update", "update", "delete", "bootstrap-insert"]
 CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
     "json": ("json", JSON_FIELDS, {}, json_documents),
     "json, some columns": ("json", JSON_FIELDS, {"wanted": ("inner", "id", "cost")}, json_documents),
+    "json with arrays": ("json", LISTS, {}, partial(json_documents, fields=LISTS)),
+    "canal-json with arrays": (
+        "canal-json", LISTS, {},
+        envelopes("type", CANAL, False, LISTS, ("old", "data"), several=True, texts=True),
+    ),
     "debezium-json": ("debezium-json", FLAT, {}, envelopes("op", "crudx", False)),
     "debezium-json in a payload": (
         "debezium-json", FLAT, {"schema-include": True}, envelopes("op", "crud", True),
@@ -427,6 +526,14 @@ CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
         "avro", WIDE_AVRO, {"as_key": True}, partial(avro_records, fields=WIDE_AVRO),
     ),
     "avro, some columns": ("avro", AVRO_FIELDS, {"wanted": ("last", "n")}, avro_records),
+    "raw texts": ("raw", (t.Field("v", t.STRING),), {}, raw_records),
+    "raw texts, as key": ("raw", (t.Field("v", t.STRING),), {"as_key": True}, raw_records),
+    **{
+        f"raw {type_}, {order}": (
+            "raw", (t.Field("v", type_),), {"endianness": order}, partial(raw_records, width=width),
+        )
+        for type_, width in RAW_NUMBERS.items() for order in ("big-endian", "little-endian")
+    },
 }  # fmt: skip
 
 
@@ -533,6 +640,12 @@ PLAIN_DOCUMENTS = {
         bytes.fromhex("02" + "020278" + "00" * 3 + "020e" + "00" * 2 + "0278"),
         bytes.fromhex("00" * 9),
     ],
+    "json with arrays": [
+        b'{"tags":["a",null,"b"],"numbers":[1,-2],"marks":[true],"rows":[{"a":1,"b":"x"}],"grid":[[1],[]]}',
+        b'{"mixed":{"d":123456789.25,"b":"x","a":"y"},"costs":[ 1.5 , null ] , "tags" : [ ] }',
+    ],
+    "raw texts": ["é".encode(), b""],
+    "raw INT, big-endian": [bytes(4)],
 }
 
 
@@ -543,6 +656,31 @@ def test_the_kernel_is_sure_of_plain_documents(spark: Any, reader: Any, name: st
     side = Side(format_name, options, fields, wanted, "")
     kernel = Kernel(spark, reader, side, format_name.endswith("-json"))
     assert [d for d in PLAIN_DOCUMENTS[name] if kernel.read(d) is None] == []
+
+
+@pytest.mark.parametrize("type_", [t.BINARY_TYPES[0](length=4), t.VarBinaryType(length=2**31 - 1)])
+def test_raw_bytes_are_as_they_are(spark: Any, reader: Any, type_: t.SqlType) -> None:
+    side = Side("raw", {}, (t.Field("v", type_),), ("v",), "")
+    kernel = Kernel(spark, reader, side, False)
+    kernel._types = [t.VarBinaryType(length=2**31 - 1)]
+    documents = [b"", b"\xff\x00x", b"four", bytes(100)]
+    assert kernel.read_all(documents) == [[[d]] for d in documents]
+
+
+def test_equal_rows_inside_have_equal_bytes(spark: Any, reader: Any) -> None:
+    """Spark compares rows inside, as keys and as values, by their bytes."""
+    side = Side("json", {}, LISTS, ("mixed", "rows"), "")
+    kernel = Kernel(spark, reader, side, False)
+    kernel._types = [t.VarBinaryType(length=2**31 - 1)] * 2
+    documents = [
+        b'{"mixed":{"a":"y","b":"x","c":null,"d":null},"rows":[{"a":1,"b":"x"},null]}',
+        b'{"rows":[{"b":"x","a":1},null],"mixed":{"b":"x","a":"y"}}',
+        b'{"mixed":{"d":null,"b":"x","a":"y"},"rows":[{"b":"x","a":1},null]}',
+        b'{"mixed":{"z":[1],"b":"x","d":null,"a":"y"},"rows":[{"b":"\\u0078","a":1},null]}',
+    ]
+    found = kernel.read_all(documents)
+    assert all(rows == found[0] for rows in found)
+    assert found[0] != kernel.read_all([b'{"mixed":{"a":"x","b":"y"}}'])[0]
 
 
 KEYS: dict[str, tuple[t.SqlType, tuple[str, ...]]] = {

@@ -52,6 +52,10 @@ def encoder(fields: Sequence[t.Field], options: Mapping[str, object]) -> RawEnco
 # ---- texts -----------------------------------------------------------------------------------------------
 
 
+def is_utf8(charset: str) -> bool:
+    return charset.lower().replace("_", "-") in ("utf-8", "utf8")
+
+
 @dataclass(frozen=True)
 class _Charset:
     """How Java reads and writes texts under a name; Python's codecs do the same but for byte order marks."""
@@ -63,10 +67,6 @@ class _Charset:
         """UTF-16 or UTF-32 without an order, which Java takes as big-endian unless a mark says otherwise."""
         plain = self.name.lower().replace("_", "-")
         return plain if plain in ("utf-16", "utf-32") else None
-
-    @property
-    def is_utf8(self) -> bool:
-        return self.name.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def decode(self, data: bytes) -> str:
         codec = self.name
@@ -82,7 +82,7 @@ class _Charset:
         return text.encode(self.name, "replace")
 
     def texts(self, values: Any) -> Any:
-        if self.is_utf8:
+        if is_utf8(self.name):
             try:
                 return values.cast(pa.string())
             except pa.ArrowInvalid:
@@ -92,7 +92,7 @@ class _Charset:
 
     def bytes_of(self, texts: Any) -> Any:
         texts = pc.cast(texts, pa.string())
-        if self.is_utf8:
+        if is_utf8(self.name):
             return pc.cast(texts, pa.binary())
         found = texts.to_pylist()
         return pa.array([None if v is None else self.encode(v) for v in found], pa.binary())

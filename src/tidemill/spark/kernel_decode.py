@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill import types as t
 from tidemill.formats import format_module
 from tidemill.formats.cdc import BeforeAfter, DataOld
+from tidemill.formats.raw import is_utf8
 
 if TYPE_CHECKING:
     from tidemill.spark.source import Decode, Side
@@ -35,7 +36,13 @@ _NUMBERS: dict[type[t.SqlType], str] = {
 }
 _TEXTS = {**_NUMBERS, t.DecimalType: "DECIMAL"}
 """Of formats that write numbers and times as text."""
-_OBJECTS = {**_TEXTS, t.RowType: "ROW"}
+_OBJECTS = {**_TEXTS, t.RowType: "ROW", t.ArrayType: "ARRAY"}
+_TIMES = (t.DateType, t.TimestampType, t.TimestampLtzType)
+_RAW = {
+    **{type_: name for type_, name in _NUMBERS.items() if type_ not in _TIMES},
+    t.BinaryType: "BYTES",
+    t.VarBinaryType: "BYTES",
+}
 
 
 class _No(Exception):
@@ -162,6 +169,17 @@ def _avro(side: Side, places: Mapping[str, int], kind: int | None, options: Any)
     return {"format": "avro", "fields": fields}
 
 
+def _raw(side: Side, places: Mapping[str, int], kind: int | None, options: Any) -> Spec:
+    if options["line-delimiter"] is not None or not is_utf8(str(options["charset"])):
+        raise _No
+    [field] = side.fields
+    return {
+        "format": "raw",
+        "fields": [_field(field, places.get(field.name), _RAW)],
+        "lowFirst": options["endianness"] != "big-endian",
+    }
+
+
 _Form = Callable[[Any, Mapping[str, int], int | None, Any], Spec]
 _FORMATS: Mapping[str, tuple[_Form, str]] = {
     "json": (_json, "json"),
@@ -171,6 +189,7 @@ _FORMATS: Mapping[str, tuple[_Form, str]] = {
     "maxwell-json": (_envelope, "json"),
     "csv": (_csv, "csv"),
     "avro": (_avro, "avro"),
+    "raw": (_raw, "raw"),
 }
 """What writes the straight way of a format, and the format whose options it has."""
 
@@ -183,6 +202,8 @@ def _field(field: t.Field, at: int | None, names: Mapping[type[t.SqlType], str])
     match field.type:
         case t.RowType(fields=inner):
             more = {"fields": [_field(f, i, names) for i, f in enumerate(inner)]}
+        case t.ArrayType(element=element):
+            more = {"fields": [_field(t.Field("", element), 0, names)]}
         case t.DecimalType(precision=precision, scale=scale):
             more = {"precision": precision, "scale": scale}
         case t.TimestampType(precision=precision) | t.TimestampLtzType(precision=precision):

@@ -187,22 +187,27 @@ def kafka_records(
     constraints = _constraints(sink, dropped)
     encode = Encode(table.name, value, key, names, constraints, deletes, changes)
     rows = written_by.drop(TASK_COLUMN)
-    straight = None if partitioner else straight_way(encode)
-    if straight is not None:
-        documents = java_class(frame.sparkSession, "io.tidemill.encode.Documents")
-        made = documents.encode(rows._jdf, json.dumps(straight))
-        return _records(DataFrame(made, frame.sparkSession), index)
-    output = s.StructType(
-        [
-            *([s.StructField("key", s.BinaryType())] if key else []),
-            s.StructField("value", s.BinaryType()),
-            *(written_by.schema[n] for n in names),
-            *([s.StructField("partition", s.IntegerType())] if partitioner else []),
-        ]
-    )
+    if partitioner is None:
+        return _records(_encoded(rows, encode), index)
+    output = _output(rows, encode).add("partition", s.IntegerType())
     columns_of = tuple((place[c.name], c.name) for c in schema.writable)
-    run = Partition(encode, partitioner, columns_of) if partitioner else encode
+    run = Partition(encode, partitioner, columns_of)
     return _records(map_in_arrow(rows, run, output), index)
+
+
+def _encoded(rows: DataFrame, encode: Encode) -> DataFrame:
+    straight = straight_way(encode)
+    if straight is None:
+        return map_in_arrow(rows, encode, _output(rows, encode))
+    documents = java_class(rows.sparkSession, "io.tidemill.encode.Documents")
+    return DataFrame(documents.encode(rows._jdf, json.dumps(straight)), rows.sparkSession)
+
+
+def _output(rows: DataFrame, encode: Encode) -> s.StructType:
+    """The columns that `encode` gives."""
+    made = ["key", "value"] if encode.key else ["value"]
+    fields = [s.StructField(name, s.BinaryType()) for name in made]
+    return s.StructType([*fields, *(rows.schema[name] for name in encode.kept)])
 
 
 def _constraints(sink: nodes.Sink, dropped: Count | None) -> Constraints:
@@ -247,8 +252,7 @@ def file_records(
     )
     prepared = frame.withColumn("topic", f.expr(_partition_of(connector, place)))
     encode = Encode(table.name, value, None, ("topic",), _constraints(sink, dropped), False, False)
-    output = s.StructType([s.StructField("value", s.BinaryType()), prepared.schema["topic"]])
-    return _records(map_in_arrow(prepared, encode, output), index)
+    return _records(_encoded(prepared, encode), index)
 
 
 def _partition_of(connector: FilesystemTable, place: Mapping[str, str]) -> str:

@@ -18,13 +18,14 @@ public abstract class Decoder {
   /**
    * How one side of a record is read.
    *
-   * @param format json, csv or avro
+   * @param format json, csv, avro or raw
    * @param fields those that are wanted; csv and avro, which have no names in their documents, need
    *     all, and an unwanted one has no place
    * @param iso whether timestamps are written as in ISO 8601, with a T
    * @param texts whether numbers and booleans may be written as texts
    * @param envelope around the rows; null if a document is a row
    * @param csv how a line is written; null for other formats
+   * @param lowFirst whether raw numbers have their lowest byte first
    */
   public record Spec(
       String format,
@@ -32,14 +33,15 @@ public abstract class Decoder {
       boolean iso,
       boolean texts,
       Envelope envelope,
-      CsvDecoder.Form csv)
+      CsvDecoder.Form csv,
+      boolean lowFirst)
       implements Serializable {}
 
   /**
    * @param type the SQL type's name, without its parameters
    * @param at its place in the row; null if it is read over
    * @param precision of DECIMAL and of timestamps
-   * @param fields of a ROW
+   * @param fields of a ROW; of an ARRAY its element
    * @param nullable whether avro writes it as a union with null
    */
   public record Field(
@@ -55,9 +57,19 @@ public abstract class Decoder {
     /** Whether its place in a row holds the value itself. */
     boolean isFixed() {
       return switch (type) {
-        case "STRING", "ROW" -> false;
+        case "STRING", "BYTES", "ROW", "ARRAY" -> false;
         case "DECIMAL" -> precision <= Decimal.MAX_LONG_DIGITS();
         default -> true;
+      };
+    }
+
+    /** Of its place in an array. */
+    int size() {
+      return switch (type) {
+        case "BOOLEAN", "TINYINT" -> 1;
+        case "SMALLINT" -> 2;
+        case "INT", "DATE", "FLOAT" -> 4;
+        default -> 8;
       };
     }
   }
@@ -94,6 +106,7 @@ public abstract class Decoder {
       case "json" -> spec.envelope() == null ? new JsonDecoder(spec) : new JsonEnvelope(spec);
       case "csv" -> new CsvDecoder(spec);
       case "avro" -> new AvroDecoder(spec);
+      case "raw" -> new RawDecoder(spec);
       default -> throw new IllegalArgumentException("the kernel does not read " + spec.format());
     };
   }

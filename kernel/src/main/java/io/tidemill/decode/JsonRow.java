@@ -4,8 +4,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeArrayWriter;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeWriter;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * Objects as rows: the fields by name, absent ones as NULL.
@@ -20,6 +23,10 @@ final class JsonRow {
   private final byte[][] names = new byte[LEARNED][];
   private final Value[] learned = new Value[LEARNED];
   private int round;
+  /** Of the last object: the last field with something behind the places, and whether all such came in their order. */
+  private int furthest;
+
+  private boolean isInOrder;
 
   JsonRow(List<Decoder.Field> fields, boolean iso) {
     this.values = fields.stream().map(field -> value(field, iso)).toArray(Value[]::new);
@@ -30,8 +37,18 @@ final class JsonRow {
     readPart(text, row);
     for (Value value : values) {
       if (value.round != round) {
-        row.setNullAt(value.at);
+        value.clear(row);
+        if (value.isWide) {
+          passed(value);
+        }
       }
+    }
+  }
+
+  private void passed(Value value) {
+    if (!value.isFixed) {
+      isInOrder &= value.at > furthest;
+      furthest = value.at;
     }
   }
 
@@ -39,6 +56,8 @@ final class JsonRow {
   void readPart(JsonText text, UnsafeRowWriter row) {
     text.take('{');
     round++;
+    furthest = -1;
+    isInOrder = true;
     if (text.next() == '}') {
       text.at++;
     } else {
@@ -56,11 +75,12 @@ final class JsonRow {
           throw Unsure.UNSURE; // a name that is there twice
         }
         value.round = round;
+        passed(value);
         if (b == 'n') {
           text.nothing();
-          row.setNullAt(value.at);
+          value.clear(row);
         } else {
-          value.read(text, row);
+          value.read(text, row, value.at);
         }
       } while (!text.ends('}'));
     }
@@ -69,12 +89,7 @@ final class JsonRow {
   /** Gives the fields that the last object did not have their values in another row. */
   void complete(UnsafeRowWriter row, UnsafeRow other) {
     for (Value value : values) {
-      if (value.round == round) {
-        continue;
-      }
-      if (other.isNullAt(value.at)) {
-        row.setNullAt(value.at);
-      } else {
+      if (value.round != round) {
         value.copy(other, row);
       }
     }
@@ -99,25 +114,41 @@ final class JsonRow {
     return found;
   }
 
-  /** A field: takes a value that is not null out of a text and puts it into its place in a row. */
+  /** A field, or the element of an array: takes a value that is not null out of a text and puts it into a place. */
   private abstract static class Value {
     final byte[] name;
     final int at;
+    /** Whether its place holds the value itself, and nothing comes behind the places. */
+    final boolean isFixed;
+    /** A DECIMAL too long for its place; Spark has room behind the places even for one that is NULL. */
+    final boolean isWide;
     private final Decoder.Field field;
     int round;
 
     Value(Decoder.Field field) {
       this.name = field.name().getBytes(StandardCharsets.UTF_8);
       this.at = field.at();
+      this.isFixed = field.isFixed();
+      this.isWide = !isFixed && field.type().equals("DECIMAL");
       this.field = field;
     }
 
-    abstract void read(JsonText text, UnsafeRowWriter row);
+    abstract void read(JsonText text, UnsafeWriter into, int place);
+
+    void clear(UnsafeRowWriter row) {
+      if (isWide) {
+        row.write(at, (Decimal) null, field.precision(), field.scale());
+      } else {
+        row.setNullAt(at);
+      }
+    }
 
     void copy(UnsafeRow from, UnsafeRowWriter row) {
-      if (field.isFixed()) {
+      if (from.isNullAt(at)) {
+        clear(row);
+      } else if (isFixed) {
         row.write(at, from.getLong(at));
-      } else if (field.type().equals("DECIMAL")) {
+      } else if (isWide) {
         Decimal decimal = from.getDecimal(at, field.precision(), field.scale());
         row.write(at, decimal, field.precision(), field.scale());
       } else {
@@ -128,7 +159,7 @@ final class JsonRow {
 
   /** One that needs to know nothing but its place. */
   private interface Put {
-    void put(JsonText text, UnsafeRowWriter row, int at);
+    void put(JsonText text, UnsafeWriter into, int at);
   }
 
   private static Value value(Decoder.Field field, boolean iso) {
@@ -192,6 +223,7 @@ final class JsonRow {
             });
       }
       case "ROW" -> new Nested(field, iso);
+      case "ARRAY" -> new Elements(field, iso);
       default -> throw new IllegalArgumentException("the kernel reads no " + field.type());
     };
   }
@@ -199,8 +231,8 @@ final class JsonRow {
   private static Value of(Decoder.Field field, Put put) {
     return new Value(field) {
       @Override
-      void read(JsonText text, UnsafeRowWriter row) {
-        put.put(text, row, at);
+      void read(JsonText text, UnsafeWriter into, int place) {
+        put.put(text, into, place);
       }
     };
   }
@@ -210,9 +242,10 @@ final class JsonRow {
     return text.number.integer(least, most);
   }
 
+  /** A row inside. Equal rows have equal bytes, by which Spark compares them: their fields are in their order. */
   private static final class Nested extends Value {
     private final JsonRow fields;
-    private UnsafeRowWriter parent;
+    private UnsafeWriter parent;
     private UnsafeRowWriter child;
 
     Nested(Decoder.Field field, boolean iso) {
@@ -221,15 +254,79 @@ final class JsonRow {
     }
 
     @Override
-    void read(JsonText text, UnsafeRowWriter row) {
-      if (parent != row) {
-        parent = row;
-        child = new UnsafeRowWriter(row, fields.values.length);
+    void read(JsonText text, UnsafeWriter into, int place) {
+      if (parent != into) {
+        parent = into;
+        child = new UnsafeRowWriter(into, fields.values.length);
       }
-      int start = row.cursor();
+      int start = into.cursor();
       child.resetRowWriter();
       fields.read(text, child);
-      row.setOffsetAndSizeFromPreviousCursor(at, start);
+      if (!fields.isInOrder) {
+        order(start);
+      }
+      into.setOffsetAndSizeFromPreviousCursor(place, start);
+    }
+
+    private void order(int start) {
+      int end = child.cursor();
+      byte[] found = Arrays.copyOfRange(
+          child.getBuffer(), start - Platform.BYTE_ARRAY_OFFSET, end - Platform.BYTE_ARRAY_OFFSET);
+      UnsafeRow mixed = new UnsafeRow(fields.values.length);
+      mixed.pointTo(found, found.length);
+      child.increaseCursor(start - end);
+      child.resetRowWriter();
+      for (Value value : fields.values) {
+        value.copy(mixed, child);
+      }
+    }
+  }
+
+  private static final class Elements extends Value {
+    private final Value element;
+    private final int size;
+    private UnsafeWriter parent;
+    private UnsafeArrayWriter array;
+
+    Elements(Decoder.Field field, boolean iso) {
+      super(field);
+      Decoder.Field of = field.fields().get(0);
+      this.element = value(of, iso);
+      this.size = of.size();
+    }
+
+    @Override
+    void read(JsonText text, UnsafeWriter into, int place) {
+      if (parent != into) {
+        parent = into;
+        array = new UnsafeArrayWriter(into, size);
+      }
+      int start = into.cursor();
+      int count = text.elements();
+      array.initialize(count);
+      text.take('[');
+      for (int i = 0; i < count; i++) {
+        if (text.next() == 'n') {
+          text.nothing();
+          clear(i);
+        } else {
+          element.read(text, array, i);
+        }
+        text.ends(']');
+      }
+      if (count == 0) {
+        text.take(']');
+      }
+      into.setOffsetAndSizeFromPreviousCursor(place, start);
+    }
+
+    private void clear(int i) {
+      switch (size) {
+        case 1 -> array.setNull1Bytes(i);
+        case 2 -> array.setNull2Bytes(i);
+        case 4 -> array.setNull4Bytes(i);
+        default -> array.setNull8Bytes(i);
+      }
     }
   }
 }

@@ -322,6 +322,21 @@ final class JsonText {
     }
   }
 
+  /** How many elements the array here has, which is not taken. */
+  int elements() {
+    int start = at;
+    int count = 0;
+    take('[');
+    if (next() != ']') {
+      do {
+        skip();
+        count++;
+      } while (!ends(']'));
+    }
+    at = start;
+    return count;
+  }
+
   /** Takes a comma, or the bracket: then true. */
   boolean ends(char bracket) {
     byte b = next();

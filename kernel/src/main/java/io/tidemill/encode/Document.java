@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeBlock;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
+import org.apache.spark.sql.catalyst.expressions.codegen.ExprValue;
 import org.apache.spark.sql.catalyst.expressions.codegen.FalseLiteral$;
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeProjection$;
 import org.apache.spark.sql.catalyst.expressions.codegen.JavaCode;
@@ -17,13 +18,13 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Some columns as one document, which is never NULL. */
+/** Some columns as one document. */
 public final class Document extends Expression implements Serializable {
   private final Seq<Expression> columns;
-  private final JsonEncoder encoder;
+  private final Encoder encoder;
   private transient UnsafeProjection projection;
 
-  Document(Iterable<Expression> columns, JsonEncoder encoder) {
+  Document(Iterable<Expression> columns, Encoder encoder) {
     this.columns = CollectionConverters.asScala(columns).toList();
     this.encoder = encoder;
   }
@@ -45,7 +46,7 @@ public final class Document extends Expression implements Serializable {
 
   @Override
   public boolean nullable() {
-    return false;
+    return encoder.mayBeNull();
   }
 
   @Override
@@ -59,11 +60,15 @@ public final class Document extends Expression implements Serializable {
   @Override
   public ExprCode doGenCode(CodegenContext context, ExprCode code) {
     ExprCode row = GenerateUnsafeProjection$.MODULE$.createCode(context, columns, false);
-    String writes = context.addReferenceObj("encoder", encoder, JsonEncoder.class.getName());
+    String writes = context.addReferenceObj("encoder", encoder, Encoder.class.getName());
     String call = "byte[] " + code.value() + " = " + writes + ".encode(" + row.value() + ");";
+    if (nullable()) {
+      call += "boolean " + code.isNull() + " = " + code.value() + " == null;";
+    }
     Seq<String> parts = CollectionConverters.asScala(List.of(call)).toList();
     Seq<JavaCode> none = CollectionConverters.asScala(List.<JavaCode>of()).toList();
-    return code.copy(row.code().$plus(new CodeBlock(parts, none)), FalseLiteral$.MODULE$, code.value());
+    ExprValue isNull = nullable() ? code.isNull() : FalseLiteral$.MODULE$;
+    return code.copy(row.code().$plus(new CodeBlock(parts, none)), isNull, code.value());
   }
 
   @Override

@@ -8,20 +8,18 @@ import java.util.List;
  *
  * @param value the side that a record's value is
  * @param key the side that its key is; null if it has none
- * @param gone the column of the row kind, where a row that goes is a record without a value; null if none goes
- * @param goes the kinds of rows that go
+ * @param kind the column of the row kind; null if none goes, and no format tells it
+ * @param goes the kinds of rows that are a record without a value
  * @param kept the columns that stay as they are
  */
-record DocumentSpec(Side value, Side key, String gone, List<Integer> goes, List<String> kept) {
+record DocumentSpec(Side value, Side key, String kind, List<Integer> goes, List<String> kept) {
   /**
-   * One side of a record.
+   * One side of a record: its fields, and the form of the one format that it has.
    *
-   * @param iso whether times are written as ISO-8601 has them, with a T
-   * @param plainDecimals whether DECIMAL is written with all its digits and without an exponent
-   * @param ignoresNulls whether a field that is NULL is left out
+   * @param tells whether the format tells the row kind
    */
-  record Side(List<Field> fields, boolean iso, boolean plainDecimals, boolean ignoresNulls)
-      implements Serializable {}
+  record Side(
+      List<Field> fields, boolean tells, JsonEncoder.Form json, CsvEncoder.Form csv, RawEncoder.Form raw) {}
 
   /**
    * @param column where it is in the input; null inside of another field

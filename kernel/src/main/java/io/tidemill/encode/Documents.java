@@ -25,11 +25,11 @@ public final class Documents {
     DocumentSpec spec = parse(specJson);
     List<Column> columns = new ArrayList<>();
     if (spec.key() != null) {
-      columns.add(document(input, spec.key()).as("key"));
+      columns.add(document(input, spec.key(), spec.kind()).as("key"));
     }
-    Column value = document(input, spec.value());
-    if (spec.gone() != null) {
-      Column goes = input.col(spec.gone()).isin(spec.goes().toArray());
+    Column value = document(input, spec.value(), spec.kind());
+    if (!spec.goes().isEmpty()) {
+      Column goes = input.col(spec.kind()).isin(spec.goes().toArray());
       value = functions.when(goes, functions.lit(null)).otherwise(value);
     }
     columns.add(value.as("value"));
@@ -37,14 +37,19 @@ public final class Documents {
     return input.select(columns.toArray(Column[]::new));
   }
 
-  private static Column document(Dataset<Row> input, DocumentSpec.Side side) {
+  private static Column document(Dataset<Row> input, DocumentSpec.Side side, String kind) {
+    List<String> names = new ArrayList<>();
+    side.fields().forEach(field -> names.add(field.column()));
+    if (side.tells()) {
+      names.add(kind);
+    }
     StructType row = new StructType();
     List<Expression> columns = new ArrayList<>();
-    for (DocumentSpec.Field field : side.fields()) {
-      row = row.add(input.schema().apply(field.column()));
-      columns.add(ExpressionUtils.expression(input.col(field.column())));
+    for (String name : names) {
+      row = row.add(input.schema().apply(name));
+      columns.add(ExpressionUtils.expression(input.col(name)));
     }
-    return ExpressionUtils.column(new Document(columns, new JsonEncoder(side, row)));
+    return ExpressionUtils.column(new Document(columns, Encoder.of(side, row)));
   }
 
   private static DocumentSpec parse(String json) {

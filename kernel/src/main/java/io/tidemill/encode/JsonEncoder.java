@@ -1,100 +1,112 @@
 package io.tidemill.encode;
 
-import io.tidemill.Fault;
+import io.tidemill.encode.Writers.Writer;
 import java.io.Serializable;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.BinaryType;
-import org.apache.spark.sql.types.BooleanType;
-import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DateType;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
-import org.apache.spark.sql.types.ShortType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.TimeType;
-import org.apache.spark.sql.types.TimestampNTZType;
-import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Rows of one side of a record as JSON documents. Used by one task at a time. */
-public final class JsonEncoder implements Serializable {
-  private static final byte[] NULL = JsonOutput.ascii("null");
-  private static final byte[] TRUE = JsonOutput.ascii("true");
-  private static final byte[] FALSE = JsonOutput.ascii("false");
+/** JSON documents: objects of a row's fields, as they are or in the envelope of a format that tells changes. */
+final class JsonEncoder extends Encoder {
+  private static final byte[] NULL = TextOutput.ascii("null");
 
-  private final DocumentSpec.Side side;
+  /**
+   * @param iso whether times are written as ISO-8601 has them, with a T
+   * @param plainDecimals whether DECIMAL is written with all its digits and without an exponent
+   * @param ignoresNulls whether a field that is NULL is left out
+   * @param changes what is written around a row; null if it is the document
+   */
+  record Form(boolean iso, boolean plainDecimals, boolean ignoresNulls, Changes changes)
+      implements Serializable {}
+
+  /**
+   * @param there what is written before and behind a row that is there
+   * @param gone and one that is gone
+   * @param goes the kinds of rows that are gone
+   */
+  record Changes(List<String> there, List<String> gone, List<Integer> goes)
+      implements Serializable {}
+
+  private final List<DocumentSpec.Field> fields;
+  private final Form form;
   private final StructType row;
-  // Made again where a task runs.
+
   private transient Members members;
   private transient JsonOutput out;
+  /** By row kind. */
+  private transient byte[][] openings;
 
-  JsonEncoder(DocumentSpec.Side side, StructType row) {
-    this.side = side;
+  private transient byte[][] closings;
+
+  JsonEncoder(List<DocumentSpec.Field> fields, Form form, StructType row) {
+    super(fields);
+    this.fields = fields;
+    this.form = form;
     this.row = row;
-    members(); // so that what cannot be written is refused here
+    open(); // so that what cannot be written is refused here
   }
 
-  /** Called by generated code. */
-  public byte[] encode(InternalRow columns) {
-    Members all = members();
-    out.reset();
-    all.write(columns, out);
-    return out.toBytes();
-  }
-
-  private Members members() {
-    if (members == null) {
-      members = new Members(side.fields(), row);
-      out = new JsonOutput();
+  private void open() {
+    out = new JsonOutput();
+    members = new Members(fields, row);
+    Changes changes = form.changes();
+    if (changes != null) {
+      openings = new byte[4][];
+      closings = new byte[4][];
+      for (int kind = 0; kind < 4; kind++) {
+        List<String> around = changes.goes().contains(kind) ? changes.gone() : changes.there();
+        openings[kind] = TextOutput.ascii(around.get(0));
+        closings[kind] = TextOutput.ascii(around.get(1));
+      }
     }
-    return members;
   }
 
-  /** Writes what stands at a place of a row or an array, which is not NULL. */
-  private interface Writer {
-    void write(SpecializedGetters from, int at, JsonOutput out);
+  @Override
+  byte[] write(InternalRow columns) {
+    if (members == null) {
+      open();
+    }
+    out.reset();
+    if (form.changes() == null) {
+      members.write(columns, out);
+    } else {
+      // Where no kinds are told, all rows are there.
+      int kind = row.size() > fields.size() ? columns.getByte(fields.size()) : 0;
+      out.raw(openings[kind]);
+      members.write(columns, out);
+      out.raw(closings[kind]);
+    }
+    return out.toBytes();
   }
 
   /** The members of an object: the fields of a row, in their order. */
   private final class Members {
-    private final DocumentSpec.Field[] fields;
     private final byte[][] labels;
     private final Writer[] writers;
 
     Members(List<DocumentSpec.Field> fields, StructType row) {
-      this.fields = fields.toArray(DocumentSpec.Field[]::new);
-      labels = new byte[this.fields.length][];
-      writers = new Writer[this.fields.length];
+      labels = new byte[fields.size()][];
+      writers = new Writer[fields.size()];
       for (int i = 0; i < writers.length; i++) {
         JsonOutput label = new JsonOutput();
-        label.text(UTF8String.fromString(this.fields[i].name()));
+        label.text(UTF8String.fromString(fields.get(i).name()));
         label.raw(':');
         labels[i] = label.toBytes();
-        writers[i] = writer(this.fields[i], row.apply(i).dataType());
+        writers[i] = writer(fields.get(i), row.apply(i).dataType());
       }
     }
 
-    void write(SpecializedGetters from, JsonOutput out) {
+    void write(SpecializedGetters from, TextOutput out) {
       char before = '{';
       for (int i = 0; i < writers.length; i++) {
         boolean isNull = from.isNullAt(i);
-        if (isNull) {
-          DocumentSpec.Refusal missing = fields[i].missing();
-          if (missing != null) {
-            throw new Fault(missing.code(), missing.message(), missing.hint());
-          }
-          if (side.ignoresNulls()) {
-            continue;
-          }
+        if (isNull && form.ignoresNulls()) {
+          continue;
         }
         out.raw(before);
         before = ',';
@@ -113,49 +125,18 @@ public final class JsonEncoder implements Serializable {
   }
 
   private Writer writer(DocumentSpec.Field field, DataType type) {
-    char separator = side.iso() ? 'T' : ' ';
-    if (type instanceof StringType) {
-      return (from, at, to) -> to.text(from.getUTF8String(at));
-    } else if (type instanceof LongType) {
-      return (from, at, to) -> to.number(from.getLong(at));
-    } else if (type instanceof IntegerType) {
-      return (from, at, to) -> to.number(from.getInt(at));
-    } else if (type instanceof ShortType) {
-      return (from, at, to) -> to.number(from.getShort(at));
-    } else if (type instanceof ByteType) {
-      return (from, at, to) -> to.number(from.getByte(at));
-    } else if (type instanceof DoubleType) {
-      return (from, at, to) -> to.number(from.getDouble(at));
-    } else if (type instanceof FloatType) {
-      return (from, at, to) -> to.number(from.getFloat(at));
-    } else if (type instanceof BooleanType) {
-      return (from, at, to) -> to.raw(from.getBoolean(at) ? TRUE : FALSE);
-    } else if (type instanceof DecimalType decimal) {
-      int precision = decimal.precision();
-      int scale = decimal.scale();
-      boolean plain = side.plainDecimals();
-      return (from, at, to) -> to.number(from.getDecimal(at, precision, scale).toJavaBigDecimal(), plain);
-    } else if (type instanceof DateType) {
-      return (from, at, to) -> to.date(from.getInt(at));
-    } else if (type instanceof TimeType) {
-      return (from, at, to) -> to.time(from.getLong(at));
-    } else if (type instanceof TimestampNTZType) {
-      return (from, at, to) -> to.timestamp(from.getLong(at), separator, "");
-    } else if (type instanceof TimestampType) {
-      return (from, at, to) -> to.timestamp(from.getLong(at), separator, "Z");
-    } else if (type instanceof BinaryType) {
-      return (from, at, to) -> to.base64(from.getBinary(at));
-    } else if (type instanceof StructType row) {
+    if (type instanceof StructType row) {
       Members inner = new Members(field.fields(), row);
       return (from, at, to) -> inner.write(from.getStruct(at, row.size()), to);
-    } else if (type instanceof ArrayType array) {
+    }
+    if (type instanceof ArrayType array) {
       Writer element = writer(field.element(), array.elementType());
       return (from, at, to) -> elements(from.getArray(at), element, to);
     }
-    throw new IllegalArgumentException(field.name() + ": " + type.simpleString() + " is not written here");
+    return Writers.of(type, form.iso() ? 'T' : ' ', form.plainDecimals());
   }
 
-  private static void elements(ArrayData array, Writer element, JsonOutput out) {
+  private static void elements(ArrayData array, Writer element, TextOutput out) {
     out.raw('[');
     for (int i = 0; i < array.numElements(); i++) {
       if (i > 0) {

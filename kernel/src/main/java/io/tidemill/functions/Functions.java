@@ -170,7 +170,9 @@ public final class Functions {
       CollectionConverters.asScala(List.<AbstractDataType>of()).toList();
 
   private static final List<Native> NATIVE =
-      List.of(new Native("plus_millis", Temporal.class, "plusMillis", DataTypes.TimestampNTZType));
+      List.of(
+          new Native("char_length", Text.class, "charLength", INT),
+          new Native("plus_millis", Temporal.class, "plusMillis", DataTypes.TimestampNTZType));
 
   private Functions() {}
 

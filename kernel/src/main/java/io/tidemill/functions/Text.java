@@ -7,6 +7,8 @@ import java.util.Locale;
 import java.util.Map;
 import org.apache.commons.lang3.StringUtils;
 import org.apache.spark.sql.Row;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Text as Flink cuts and joins it.
@@ -14,8 +16,26 @@ import org.apache.spark.sql.Row;
  * <p>Some of Flink's functions count characters (code points), others Java's chars, of which a
  * letter outside of the basic plane has two; each method says which.
  */
-final class Text {
+public final class Text {
   private Text() {}
+
+  private static final long HIGH_BITS = 0x8080808080808080L;
+
+  /** In characters. Spark counts byte by byte; of a text in ASCII, which is seen in words, there is nothing to count. */
+  public static int charLength(UTF8String text) {
+    int length = text.numBytes();
+    Object base = text.getBaseObject();
+    long at = text.getBaseOffset();
+    long end = at + length;
+    long high = 0;
+    for (; at + 8 <= end; at += 8) {
+      high |= Platform.getLong(base, at);
+    }
+    for (; at < end; at++) {
+      high |= Platform.getByte(base, at);
+    }
+    return (high & HIGH_BITS) == 0 ? length : text.numChars();
+  }
 
   /** The first byte of the UTF-8 form, signed. */
   static Integer ascii(String text) {
