@@ -48,6 +48,8 @@ STATIC_SETTINGS = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.python.worker.reuse": "true",
+    # Sorts and tables of joins take memory by such pages, each task at least one. By itself Spark makes them of 64 MB.
+    "spark.buffer.pageSize": "4m",
     # Whose values Spark hides on its pages and in its logs, by their keys; Spark's own words and ours.
     _REDACTION: (
         "(?i)secret|passw(or)?d|passphrase|token|(access|account|api|private)[-._]?key|jaas|credential|user[-._]?info"
