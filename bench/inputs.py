@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from bench.nexmark import generator
 from tidemill import types as t
 from tidemill.broker import topics
-from tidemill.formats import format_module
+from tidemill.formats import avro_schema, format_module
 
 USERS = 200_000
 MANY_USERS = 2_000_000
@@ -68,6 +68,14 @@ def changes(bootstrap: str, topic: str, rows: int) -> None:
     _updates(bootstrap, topic, rows, text)
 
 
+def ogg(bootstrap: str, topic: str, rows: int) -> None:
+    """The same updates as GoldenGate writes them."""
+    rest = (
+        b'"table":"SHOP.ORDERS","op_ts":"2024-01-01 00:00:00.000000","pos":"00000000000000000000"'
+    )
+    _updates(bootstrap, topic, rows, b'{%s,"op_type":"U","before":%%s,"after":%%s}' % rest)
+
+
 def canal(bootstrap: str, topic: str, rows: int) -> None:
     """The same updates as Canal writes them; what was changed is the whole row."""
     rest = b'"database":"shop","table":"orders","es":1700000000000,"ts":1700000000001,"isDdl":false'
@@ -100,33 +108,40 @@ def lines(bootstrap: str, topic: str, rows: int) -> None:
 
 def binaries(bootstrap: str, topic: str, rows: int) -> None:
     """The rows of `lines` as Avro writes them, in about 115 bytes."""
+    _fill(bootstrap, topic, _binaries(rows))
+
+
+def registered(bootstrap: str, topic: str, rows: int) -> None:
+    """The same behind the number of their schema, `REGISTERED`, which the registry of the world has."""
+    _fill(bootstrap, topic, (b"\0\0\0\0\1" + document for document in _binaries(rows)))
+
+
+_COLUMNS = (
+    t.Field("user_id", t.BIGINT),
+    t.Field("item", t.STRING),
+    t.Field("amount", t.DOUBLE),
+    t.Field("region", t.STRING),
+    t.Field("n", t.INT),
+    t.Field("note", t.STRING),
+)
+REGISTERED = avro_schema.text_of(avro_schema.schema_of(_COLUMNS, legacy=True))
+"""The first schema of the registry."""
+
+
+def _binaries(rows: int) -> Iterator[bytes]:
     dice = random.Random(42)
-    encoder = format_module("avro").encoder(
-        (
-            t.Field("user_id", t.BIGINT),
-            t.Field("item", t.STRING),
-            t.Field("amount", t.DOUBLE),
-            t.Field("region", t.STRING),
-            t.Field("n", t.INT),
-            t.Field("note", t.STRING),
-        ),
-        {},
-    )
-
-    def documents() -> Iterator[bytes]:
-        for start in range(0, rows, 10_000):
-            numbers = range(start, min(rows, start + 10_000))
-            columns = [
-                pa.array([dice.randrange(USERS) for _ in numbers], pa.int64()),
-                pa.array([f"item-{i % 999_983:06}" for i in numbers]),
-                pa.array([_spread(i, AMOUNTS) / 4 for i in numbers]),
-                pa.array([f"region-{i % 37:02}" for i in numbers]),
-                pa.array([i % 11 for i in numbers], pa.int32()),
-                pa.array([f"{i:074x}" for i in numbers]),
-            ]
-            yield from encoder.encode(columns).to_pylist()
-
-    _fill(bootstrap, topic, documents())
+    encoder = format_module("avro").encoder(_COLUMNS, {})
+    for start in range(0, rows, 10_000):
+        numbers = range(start, min(rows, start + 10_000))
+        columns = [
+            pa.array([dice.randrange(USERS) for _ in numbers], pa.int64()),
+            pa.array([f"item-{i % 999_983:06}" for i in numbers]),
+            pa.array([_spread(i, AMOUNTS) / 4 for i in numbers]),
+            pa.array([f"region-{i % 37:02}" for i in numbers]),
+            pa.array([i % 11 for i in numbers], pa.int32()),
+            pa.array([f"{i:074x}" for i in numbers]),
+        ]
+        yield from encoder.encode(columns).to_pylist()
 
 
 def clicks(bootstrap: str, topic: str, rows: int) -> None:
@@ -257,10 +272,12 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "tagged": tagged,
     "marked": marked,
     "changes": changes,
+    "ogg": ogg,
     "canal": canal,
     "maxwell": maxwell,
     "lines": lines,
     "binaries": binaries,
+    "registered": registered,
     "clicks": clicks,
     "visits": visits,
     "profiles": profiles,

@@ -69,7 +69,7 @@ class Measuring:
         """What the script's `${…}` stand for, except where it writes to."""
         names = sorted(self.workload.names & {*inputs.INPUTS, *inputs.FILES})
         values = {name: self.world.value(name, rows) for name in names}
-        return values | {"BOOTSTRAP": self.world.bootstrap}
+        return values | {"BOOTSTRAP": self.world.bootstrap, "REGISTRY": self.world.registry}
 
     def run(self, setting: Setting, values: Mapping[str, str]) -> Turn:
         """A run that ends; what it has written is thrown away."""

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ from bench.outcomes import Pair
 from tidemill.broker import Broker, start, topics
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from harness import registry  # noqa: E402
+
 SECONDS = 60
 
 
@@ -33,10 +38,11 @@ def home() -> Path:
 
 
 class World:
-    """A running broker, and a directory that goes when it does."""
+    """A running broker, a schema registry, and a directory that goes when they do."""
 
-    def __init__(self, broker: Broker, place: Path, kept: Path) -> None:
+    def __init__(self, broker: Broker, registry: str, place: Path, kept: Path) -> None:
         self.bootstrap = broker.bootstrap
+        self.registry = registry
         self.place = place
         self._kept = kept
         # It goes when the broker's data does.
@@ -158,7 +164,9 @@ def running() -> Iterator[World]:
     broker = start(kept / "broker", port=0)
     place = Path(tempfile.mkdtemp(prefix="bench-", dir=kept))
     try:
-        yield World(broker, place, kept)
+        with registry.running() as schemas:
+            schemas.register("orders-value", inputs.REGISTERED)
+            yield World(broker, schemas.url, place, kept)
     finally:
         broker.stop()
         shutil.rmtree(place, ignore_errors=True)

@@ -151,9 +151,10 @@ def test_a_case_can_be_run_and_compared(prefix: str, path: Path) -> None:
     from bench import inputs
 
     case = workloads.read(path, prefix)
-    assert case.names <= {*inputs.INPUTS, *inputs.FILES, "BOOTSTRAP", "out", "files"}
+    assert case.names <= {*inputs.INPUTS, *inputs.FILES, "BOOTSTRAP", "REGISTRY", "out", "files"}
     assert case.names & {*inputs.INPUTS}
-    values = dict.fromkeys({*case.names, "out", "BOOTSTRAP"}, "x") | {"BOOTSTRAP": "localhost:9092"}
+    servers = {"BOOTSTRAP": "localhost:9092", "REGISTRY": "http://localhost:8081"}
+    values = dict.fromkeys({*case.names, "out"}, "x") | servers
     for script in (case.script, case.comparable):
         modern = read_modern([Source(path.name, script)], values)
         answers = compile_script(modern.script, Environment())
