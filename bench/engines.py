@@ -279,10 +279,12 @@ class Tidemill(Engine):
 class Flink(Engine):
     name = "flink"
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, with_registry: bool = False) -> None:
+        """`with_registry`: it knows the formats of a schema registry, with an Avro of their own."""
         python = install.flink_python(install.installed_home())
         oracle = ROOT / "tools" / "flink" / "oracle.py"
-        command = [python, oracle, find_java(), *fetch(install.LOCK)]
+        lock = install.REGISTRY_LOCK if with_registry else install.LOCK
+        command = [python, oracle, find_java(), *fetch(lock)]
         cluster = {**CLUSTER, "io.tmp.dirs": str(place)}
         super().__init__(
             [str(part) for part in command],

@@ -167,10 +167,10 @@ Engines = tuple[Engine, Engine]
 
 
 @contextmanager
-def started(here: World) -> Iterator[Engines]:
+def started(here: World, with_registry: bool = False) -> Iterator[Engines]:
     place = here.directory()
     try:
-        with Tidemill(place) as ours, Flink(place) as flink:
+        with Tidemill(place) as ours, Flink(place, with_registry) as flink:
             yield ours, flink
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -235,7 +235,9 @@ def main() -> None:
             print(f"{workload.name}: {workload.what}", file=sys.stderr, flush=True)
             begun = time.monotonic()
             try:
-                with started(here) if engines is None else nullcontext(engines) as pair:
+                asks = "REGISTRY" in workload.names
+                shares = engines is not None and not asks
+                with nullcontext(engines) if shares else started(here, asks) as pair:
                     measuring = Measuring(here, workload)
                     result = measuring.measure(pair, rows, compared, warm, asked.rounds)
             except (EngineError, TidemillError) as problem:
