@@ -709,10 +709,7 @@ def _bracket(bracket: _Bracket, before: str) -> _Doc:
 
 def _is_like_options(items: list[_Item]) -> bool:
     """(INCLUDING ALL …), and not a window that is based on one of such a name, or a column that has one."""
-    following = _key(items, 1)
-    return (
-        _key(items, 0) in _LIKE_OPTIONS and following.isalpha() and following not in _WINDOW_CLAUSES
-    )
+    return _key(items, 0) in _LIKE_OPTIONS and _key(items, 1) in _LIKE_PARTS
 
 
 def _is_size(item: _Item) -> bool:
