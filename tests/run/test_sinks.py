@@ -12,8 +12,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from world import World, forget_last_commit, job_directory
 
 from harness.kafka import consume
+from harness.waiting import wait_for
+from tidemill import Session
 from tidemill.broker import start, topics
 from tidemill.errors import JobError
+from tidemill.spark.java import java_class
 from tidemill.spark.progress import Progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -511,3 +514,39 @@ def test_a_python_class_places_records(world: World, tmp_path: Path) -> None:
     world.run(f"{ORDERS}{world.kafka(source)}; {COPY}{sink};INSERT INTO copy SELECT * FROM orders")
     placed = {json.loads(r.value or b"")["id"]: r.partition for r in world.records(copied)}
     assert placed == {n: n % 2 for n in range(20)}
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+def open_producers(world: World, job: str) -> int:
+    """How many producers of a job wait for rows in this JVM."""
+    loader = java_class(world.spark, "java.lang.Thread").currentThread().getContextClassLoader()
+    found = 0
+    for pool, field in (("Producers", "OPEN"), ("Transactions", "IDLE")):
+        kept = loader.loadClass(f"io.tidemill.kafka.{pool}").getDeclaredField(field)
+        kept.setAccessible(True)
+        found += sum(job in key.toString() for key in kept.get(None))
+    return found
+
+
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "at its end"])
+@pytest.mark.parametrize("options", [{}, ONCE], ids=["at-least-once", "exactly-once"])
+def test_a_job_that_has_ended_gives_its_producers_back(
+    world: World, options: dict[str, str], is_stopped: bool
+) -> None:
+    """Each may hold 64 MB of the heap, and a session may run many jobs."""
+    source, copied = world.create(*orders(range(3))), world.create(hint="copy")
+    script = (
+        f"{ORDERS}{world.kafka(source)}; {COPY}{world.kafka(copied, **options)};"
+        "INSERT INTO copy SELECT * FROM orders;"
+    )
+    with Session(world.spark, checkpoint=world.checkpoint, bounded=not is_stopped) as session:
+        [job] = session.execute(script)
+        wait_for(lambda: len(world.values(copied)) == 3)
+        if is_stopped:
+            wait_for(lambda: open_producers(world, job.id) > 0)
+            job.stop()
+        else:
+            assert job.wait(60)
+        wait_for(lambda: open_producers(world, job.id) == 0)

@@ -91,6 +91,7 @@ class RunningJob:
     _said: list[str] = field(default_factory=list)
     _is_stopped: bool = False
     _failed_run: str | None = None
+    _released_run: str | None = None
 
     def is_ready(self) -> bool:
         """Whether the start offsets of all its tables are fixed."""
@@ -110,8 +111,12 @@ class RunningJob:
 
     def _release(self) -> None:
         """Gives back what a query that has ended holds."""
+        if self._released_run == self.query.runId:
+            return
+        self._released_run = self.query.runId
         self.access.forget(self.spark)
         java_class(self.spark, "io.tidemill.state.Store").release(self.query.runId)
+        java_class(self.spark, "io.tidemill.kafka.Producers").release(self.id)
 
     def _recover(self) -> None:
         error = None if self._is_stopped else self.query.exception()

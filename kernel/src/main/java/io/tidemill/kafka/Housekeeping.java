@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** One daemon thread of the JVM that closes what nobody has used for a while. */
+/** One daemon thread of the JVM that closes what nobody uses any more. */
 final class Housekeeping {
   private static final Logger LOG = LoggerFactory.getLogger(Housekeeping.class);
   private static final ScheduledExecutorService THREAD =
@@ -20,17 +20,21 @@ final class Housekeeping {
   private Housekeeping() {}
 
   static void everyMinute(String what, Runnable task) {
-    THREAD.scheduleWithFixedDelay(
-        () -> {
-          try {
-            task.run();
-          } catch (RuntimeException e) {
-            // An exception would end the schedule.
-            LOG.warn("idle {} not closed", what, e);
-          }
-        },
-        1,
-        1,
-        TimeUnit.MINUTES);
+    THREAD.scheduleWithFixedDelay(logged(what, task), 1, 1, TimeUnit.MINUTES);
+  }
+
+  static void soon(String what, Runnable task) {
+    THREAD.execute(logged(what, task));
+  }
+
+  private static Runnable logged(String what, Runnable task) {
+    return () -> {
+      try {
+        task.run();
+      } catch (RuntimeException e) {
+        // An exception would end the schedule.
+        LOG.warn("{} not closed", what, e);
+      }
+    };
   }
 }

@@ -140,7 +140,7 @@ final class KafkaWriter implements DataWriter<InternalRow> {
       boolean isRetry = task != null && task.attemptNumber() + task.stageAttemptNumber() > 0;
       lane = new TransactionLane(id(sink), epoch, isRetry);
     } else {
-      lane = new PlainLane(target);
+      lane = new PlainLane(spec.job(), target);
     }
     return target.buffer() == null ? lane : new ReducingLane(lane, target.buffer());
   }

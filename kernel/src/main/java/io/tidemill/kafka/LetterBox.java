@@ -49,7 +49,7 @@ public final class LetterBox implements Serializable {
   private Lane lane(TaskContext task) {
     SinkSpec.Target target = spec.sinks().get(0);
     if (!target.isTransactional()) {
-      return new PlainLane(target);
+      return new PlainLane(spec.job(), target);
     }
     // A task has the same rows in every attempt of its batch.
     String id = spec.transactionalId(0, task.partitionId());

@@ -14,9 +14,9 @@ final class PlainLane implements Lane {
   private final Producers.Shared shared;
   private final Delivery delivery;
 
-  PlainLane(SinkSpec.Target target) {
+  PlainLane(String job, SinkSpec.Target target) {
     this.target = target;
-    this.shared = Producers.take(target);
+    this.shared = Producers.take(job, target);
     this.delivery = target.flushes() ? new Delivery(target) : shared.delivery();
   }
 

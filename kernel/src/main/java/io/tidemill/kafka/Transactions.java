@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.function.Predicate;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -77,6 +78,10 @@ final class Transactions {
 
     KafkaProducer<byte[], byte[]> producer() {
       return producer;
+    }
+
+    Id id() {
+      return id;
     }
 
     long epoch() {
@@ -267,11 +272,15 @@ final class Transactions {
   }
 
   private static void closeIdle() {
-    List<Writer> idle = new ArrayList<>();
+    long now = System.nanoTime();
+    close(writer -> now - writer.since > IDLE_NANOS);
+  }
+
+  static void close(Predicate<Writer> unwanted) {
+    List<Writer> closing = new ArrayList<>();
     synchronized (Transactions.class) {
-      long now = System.nanoTime();
-      IDLE.values().removeIf(w -> now - w.since > IDLE_NANOS && idle.add(w));
+      IDLE.values().removeIf(writer -> unwanted.test(writer) && closing.add(writer));
     }
-    idle.forEach(Writer::close);
+    closing.forEach(Writer::close);
   }
 }
