@@ -8,7 +8,7 @@ any of them is exact; a version of a key has a time that no other has.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,12 +108,17 @@ def lines(bootstrap: str, topic: str, rows: int) -> None:
 
 def binaries(bootstrap: str, topic: str, rows: int) -> None:
     """The rows of `lines` as Avro writes them, in about 115 bytes."""
-    _fill(bootstrap, topic, _binaries(rows))
+    _fill(bootstrap, topic, _in_avro(_COLUMNS, _orders, rows))
 
 
 def registered(bootstrap: str, topic: str, rows: int) -> None:
-    """The same behind the number of their schema, `REGISTERED`, which the registry of the world has."""
-    _fill(bootstrap, topic, (b"\0\0\0\0\1" + document for document in _binaries(rows)))
+    """The same behind the number of their schema in the registry."""
+    _fill(bootstrap, topic, (_framed(1, record) for record in _in_avro(_COLUMNS, _orders, rows)))
+
+
+def registered_changes(bootstrap: str, topic: str, rows: int) -> None:
+    """Updates of such rows as Debezium writes them, likewise; a record has two rows."""
+    _fill(bootstrap, topic, (_framed(2, record) for record in _in_avro(_CHANGE, _changes, rows)))
 
 
 _COLUMNS = (
@@ -124,24 +129,49 @@ _COLUMNS = (
     t.Field("n", t.INT),
     t.Field("note", t.STRING),
 )
-REGISTERED = avro_schema.text_of(avro_schema.schema_of(_COLUMNS, legacy=True))
-"""The first schema of the registry."""
+_CHANGE = (
+    t.Field("before", t.RowType(fields=_COLUMNS)),
+    t.Field("after", t.RowType(fields=_COLUMNS)),
+    t.Field("op", t.STRING),
+)
+REGISTERED = {
+    subject: avro_schema.text_of(avro_schema.schema_of(columns, legacy=True))
+    for subject, columns in (("orders-value", _COLUMNS), ("changes-value", _CHANGE))
+}
+"""The schemas of the registry, which numbers them from 1 on."""
 
 
-def _binaries(rows: int) -> Iterator[bytes]:
+def _framed(schema: int, record: bytes) -> bytes:
+    return b"\0" + schema.to_bytes(4, "big") + record
+
+
+def _in_avro(
+    columns: Sequence[t.Field],
+    some: Callable[[random.Random, Sequence[int]], list[pa.Array]],
+    rows: int,
+) -> Iterator[bytes]:
     dice = random.Random(42)
-    encoder = format_module("avro").encoder(_COLUMNS, {})
+    encoder = format_module("avro").encoder(columns, {})
     for start in range(0, rows, 10_000):
         numbers = range(start, min(rows, start + 10_000))
-        columns = [
-            pa.array([dice.randrange(USERS) for _ in numbers], pa.int64()),
-            pa.array([f"item-{i % 999_983:06}" for i in numbers]),
-            pa.array([_spread(i, AMOUNTS) / 4 for i in numbers]),
-            pa.array([f"region-{i % 37:02}" for i in numbers]),
-            pa.array([i % 11 for i in numbers], pa.int32()),
-            pa.array([f"{i:074x}" for i in numbers]),
-        ]
-        yield from encoder.encode(columns).to_pylist()
+        yield from encoder.encode(some(dice, numbers)).to_pylist()
+
+
+def _orders(dice: random.Random, numbers: Sequence[int]) -> list[pa.Array]:
+    return [
+        pa.array([dice.randrange(USERS) for _ in numbers], pa.int64()),
+        pa.array([f"item-{i % 999_983:06}" for i in numbers]),
+        pa.array([_spread(i, AMOUNTS) / 4 for i in numbers]),
+        pa.array([f"region-{i % 37:02}" for i in numbers]),
+        pa.array([i % 11 for i in numbers], pa.int32()),
+        pa.array([f"{i:074x}" for i in numbers]),
+    ]
+
+
+def _changes(dice: random.Random, numbers: Sequence[int]) -> list[pa.Array]:
+    names = [column.name for column in _COLUMNS]
+    before, after = (pa.StructArray.from_arrays(_orders(dice, numbers), names) for _ in range(2))
+    return [before, after, pa.array(["u"] * len(numbers))]
 
 
 def clicks(bootstrap: str, topic: str, rows: int) -> None:
@@ -278,6 +308,7 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "lines": lines,
     "binaries": binaries,
     "registered": registered,
+    "registered_changes": registered_changes,
     "clicks": clicks,
     "visits": visits,
     "profiles": profiles,

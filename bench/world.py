@@ -165,7 +165,8 @@ def running() -> Iterator[World]:
     place = Path(tempfile.mkdtemp(prefix="bench-", dir=kept))
     try:
         with registry.running() as schemas:
-            schemas.register("orders-value", inputs.REGISTERED)
+            for subject, schema in inputs.REGISTERED.items():
+                schemas.register(subject, schema)
             yield World(broker, schemas.url, place, kept)
     finally:
         broker.stop()

@@ -1,7 +1,7 @@
 -- COUNT and SUM per group, 100 groups, into nothing.
 -- wanted: 2.0
 -- state
--- rows: 2000000
+-- rows: 4000000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

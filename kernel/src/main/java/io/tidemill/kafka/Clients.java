@@ -95,25 +95,23 @@ final class Clients {
    * @param role tells the consumers of one table apart in the client id
    */
   static KafkaConsumer<ByteBuffer, ByteBuffer> consumer(
-      SourceSpec spec, String role, int fetchBytes, boolean keys, boolean values) {
-    return consumer(spec, Map.of(), role, fetchBytes, keys, values);
+      SourceSpec spec, String role, boolean keys, boolean values) {
+    return consumer(spec, Map.of(), role, keys, values);
   }
 
   /** A consumer to ask about offsets, which sees behind transactions that are open. */
   static KafkaConsumer<ByteBuffer, ByteBuffer> watcher(SourceSpec spec, String role) {
     Map<String, String> all = Map.of("isolation.level", "read_uncommitted");
-    return consumer(spec, all, role, 1 << 20, false, false);
+    return consumer(spec, all, role, false, false);
   }
 
   private static KafkaConsumer<ByteBuffer, ByteBuffer> consumer(
       SourceSpec spec,
       Map<String, String> own,
       String role,
-      int fetchBytes,
       boolean keys,
       boolean values) {
     Map<String, Object> config = new HashMap<>(CONSUMER_DEFAULTS);
-    config.put("max.partition.fetch.bytes", Integer.toString(fetchBytes));
     if (spec.defaultGroup() != null) {
       config.put("group.id", spec.defaultGroup());
     }

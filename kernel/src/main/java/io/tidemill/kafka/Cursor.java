@@ -47,10 +47,10 @@ final class Cursor implements AutoCloseable {
   private int at;
   private long position = -1;
 
-  Cursor(SourceSpec spec, TopicPartition tp, int fetchBytes, boolean keys, boolean values) {
+  Cursor(SourceSpec spec, TopicPartition tp, boolean keys, boolean values) {
     this.spec = spec;
     this.tp = tp;
-    this.consumer = Clients.consumer(spec, tp.toString(), fetchBytes, keys, values);
+    this.consumer = Clients.consumer(spec, tp.toString(), keys, values);
     this.consumer.assign(List.of(tp));
     this.timeoutMs = Clients.timeoutMs(spec.properties());
   }

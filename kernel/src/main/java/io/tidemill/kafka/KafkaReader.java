@@ -61,7 +61,6 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
       String run,
       SourceSpec spec,
       Column[] columns,
-      int fetchBytes,
       MapInBatchEvaluatorFactory python,
       Counts counts)
       implements PartitionReaderFactory {
@@ -122,7 +121,7 @@ abstract class KafkaReader implements PartitionReader<InternalRow> {
         Cursors.take(
             scan.run(),
             tp,
-            () -> new Cursor(scan.spec(), tp, scan.fetchBytes(), keys, values));
+            () -> new Cursor(scan.spec(), tp, keys, values));
     cursor.seek(range.start());
   }
 

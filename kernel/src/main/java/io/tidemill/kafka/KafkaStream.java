@@ -40,9 +40,6 @@ final class KafkaStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
   // Spark asks every 10 ms when there is nothing to do.
   private static final long IDLE_NANOS = 100_000_000;
-  private static final long FETCH_BUDGET = 256L << 20;
-  private static final int LEAST_FETCH = 1 << 20;
-  private static final int MOST_FETCH = 8 << 20;
 
   private final SourceSpec spec;
   private final Column[] columns;
@@ -226,10 +223,7 @@ final class KafkaStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    // Every partition keeps up to two fetches; together they stay within a budget.
-    int partitions = Math.max(1, bounds().start().partitions().size());
-    long share = Math.max(LEAST_FETCH, Math.min(MOST_FETCH, FETCH_BUDGET / partitions));
-    return new KafkaReader.Factory(run, spec, columns, (int) share, python, counts);
+    return new KafkaReader.Factory(run, spec, columns, python, counts);
   }
 
   @Override

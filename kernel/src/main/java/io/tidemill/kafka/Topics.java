@@ -213,7 +213,7 @@ final class Topics implements AutoCloseable {
 
   private KafkaConsumer<ByteBuffer, ByteBuffer> consumer() {
     if (consumer == null) {
-      consumer = Clients.consumer(spec, "driver", 1 << 20, false, false);
+      consumer = Clients.consumer(spec, "driver", false, false);
     }
     return consumer;
   }
