@@ -29,6 +29,8 @@ FIGURES = HERE / "figures"
 NEXMARK = "nexmark/"
 MEAN_WANTED = 1.5
 """The least geometric mean of Nexmark's ratios."""
+SHOWN = ("decode", "exactly_once", "group_by", "pv_uv", "upsert_sum", "top_10", "join", "tumble")
+"""Workloads that the README names."""
 
 Figure = Mapping[str, Any]
 
@@ -232,6 +234,21 @@ def nexmark(results: Sequence[Figure]) -> str:
     return _table(found) + "\n" + sentence + "\n" + where(found)
 
 
+def headline(results: Sequence[Figure]) -> str:
+    """A few workloads and the mean of Nexmark, for who has not read on yet."""
+    by_name = {r["workload"]: r for r in results}
+    found = [by_name[name] for name in SHOWN if name in by_name]
+    if not found:
+        return NOTHING.format(verb="bench")
+    rows = [[*_rates(r)[:3], ratio_text(r["ratio"])] for r in found]
+    ratios = [r["ratio"] or 0.0 for r in results if _is_nexmark(r)]
+    if ratios:
+        name = f"Nexmark, geometric mean of {len(ratios)} queries"
+        rows.append([name, "", "", ratio_text(geometric_mean(ratios))])
+    head = ("rows per second of two cores", "Flink:", "Tidemill:", "ratio:")
+    return markdown(head, rows)
+
+
 def _table(found: Sequence[Figure]) -> str:
     rates = markdown(
         ("workload", "Flink, rows/s:", "Tidemill, rows/s:", "ratio:", "spread", "wanted:", "equal"),
@@ -424,6 +441,7 @@ def growth_plot(found: Sequence[Figure]) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "bench": lambda: beside_flink(_results()),
+    "bench-headline": lambda: headline(_results()),
     "bench-nexmark": lambda: nexmark(_results()),
     "bench-latency": lambda: latency(load(FIGURES / "latency.json")),
     "bench-growth": lambda: growth(load(FIGURES / "growth.json")),

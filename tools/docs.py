@@ -3,7 +3,7 @@
     python tools/docs.py            write them
     python tools/docs.py --check    say which pages are stale, and fail if any is
 
-In: pages of docs/ that hold blocks like the one below. Out: the same pages, each block's content made anew, and the
+In: the README and pages of docs/ that hold blocks like the one below. Out: the same pages, each block's content made anew, and the
 pictures of what was measured.
 
     <!-- make docs: connector-options kafka -->
@@ -567,7 +567,8 @@ BLOCKS: dict[str, Callable[..., str]] = {
 
 
 def pages() -> list[Path]:
-    return [p for p in sorted(DOCS.rglob("*.md")) if BLOCK.search(p.read_text(encoding="utf-8"))]
+    found = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    return [p for p in found if BLOCK.search(p.read_text(encoding="utf-8"))]
 
 
 def filled(text: str) -> str:
