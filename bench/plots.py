@@ -194,6 +194,21 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
+_LABEL = 26
+"""Room that a label has."""
+
+
+def _apart(places: Sequence[float], ticks: Sequence[float]) -> list[float]:
+    """Those whose labels do not run into each other; the last one is among them."""
+    kept: list[float] = []
+    free = math.inf
+    for place, tick in sorted(zip(places, ticks, strict=True), reverse=True):
+        if place <= free:
+            kept.append(tick)
+            free = place - _LABEL
+    return kept[::-1]
+
+
 def _drawn(
     frame: _Frame,
     series: Mapping[str, Sequence[Point]],
@@ -208,7 +223,8 @@ def _drawn(
             _line(frame.left, frame.y(tick), frame.left + frame.width, frame.y(tick), "grid")
         )
         parts.append(_text(frame.left - 6, frame.y(tick) + 4, _short(tick), "soft", "end"))
-    parts += [_text(frame.x(t), bottom + 16, _short(t), "soft", "middle") for t in x_ticks]
+    for tick in _apart([frame.x(t) for t in x_ticks], x_ticks):
+        parts.append(_text(frame.x(tick), bottom + 16, _short(tick), "soft", "middle"))
     for number, points in enumerate(series.values()):
         places = [(frame.x(x), frame.y(y)) for x, y in points]
         if stepped:

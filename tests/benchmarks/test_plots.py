@@ -54,6 +54,14 @@ def test_a_ratio_beyond_the_scale_is_cut_and_told() -> None:
     assert "50.00" in words(root)
 
 
+def test_labels_that_would_run_into_each_other_are_left_out() -> None:
+    root = parsed(
+        plots.panels("Growth", [Panel("batch", "rows", "MB", [(1e4, 1), (1e6, 2), (2e6, 2)])])
+    )
+    assert {"10k", "2M"} <= set(words(root))
+    assert "1M" not in words(root)
+
+
 @given(st.lists(st.floats(0, 30), max_size=40))
 def test_bars_of_any_values_fit(values: list[float]) -> None:
     parsed(
