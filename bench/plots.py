@@ -223,8 +223,8 @@ def _drawn(
             _line(frame.left, frame.y(tick), frame.left + frame.width, frame.y(tick), "grid")
         )
         parts.append(_text(frame.left - 6, frame.y(tick) + 4, _short(tick), "soft", "end"))
-    for tick in _apart([frame.x(t) for t in x_ticks], x_ticks):
-        parts.append(_text(frame.x(tick), bottom + 16, _short(tick), "soft", "middle"))
+    labelled = _apart([frame.x(t) for t in x_ticks], x_ticks)
+    parts += [_text(frame.x(t), bottom + 16, _short(t), "soft", "middle") for t in labelled]
     for number, points in enumerate(series.values()):
         places = [(frame.x(x), frame.y(y)) for x, y in points]
         if stepped:

@@ -3,8 +3,8 @@
     python tools/docs.py            write them
     python tools/docs.py --check    say which pages are stale, and fail if any is
 
-In: the README and pages of docs/ that hold blocks like the one below. Out: the same pages, each block's content made anew, and the
-pictures of what was measured.
+In: the README and pages of docs/ that hold blocks like the one below. Out: the same pages, each block's content made
+anew, and the pictures of what was measured.
 
     <!-- make docs: connector-options kafka -->
     …
