@@ -76,7 +76,7 @@ public final class Producers {
     Housekeeping.soon(
         "producers",
         () -> {
-          Transactions.close(writer -> writer.id().job().equals(job));
+          Transactions.release(job);
           close(shared -> job.equals(shared.key.job()));
         });
   }

@@ -80,10 +80,6 @@ final class Transactions {
       return producer;
     }
 
-    Id id() {
-      return id;
-    }
-
     long epoch() {
       return epoch;
     }
@@ -276,7 +272,12 @@ final class Transactions {
     close(writer -> now - writer.since > IDLE_NANOS);
   }
 
-  static void close(Predicate<Writer> unwanted) {
+  /** Closes the writers of a job that has ended, as far as they are in this JVM. */
+  static void release(String job) {
+    close(writer -> writer.id.job().equals(job));
+  }
+
+  private static void close(Predicate<Writer> unwanted) {
     List<Writer> closing = new ArrayList<>();
     synchronized (Transactions.class) {
       IDLE.values().removeIf(writer -> unwanted.test(writer) && closing.add(writer));
