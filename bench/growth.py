@@ -54,12 +54,12 @@ CREATE TABLE counts (id BIGINT, c BIGINT) WITH ('connector' = 'blackhole');
 INSERT INTO counts SELECT id, COUNT(*) FROM TABLE(TUMBLE(TABLE visits, DESCRIPTOR(ts), INTERVAL '10' SECOND))
 GROUP BY id, window_start, window_end;
 """
-MARKED = """
-CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT, marks MAP<STRING, STRING>) WITH (
+TIMED = """
+CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT, `at` TIME) WITH (
   'connector' = 'kafka', 'topic' = '${inp}', 'properties.bootstrap.servers' = '${BOOTSTRAP}',
   'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = 'json');
 CREATE TABLE copies WITH ('connector' = 'kafka', 'topic' = '${out}', 'properties.bootstrap.servers' = '${BOOTSTRAP}',
-  'format' = 'json') LIKE orders (EXCLUDING OPTIONS);
+  'format' = 'avro') LIKE orders (EXCLUDING OPTIONS);
 INSERT INTO copies SELECT * FROM orders;
 """
 ECHO = """
@@ -187,11 +187,11 @@ class Growth:
     def batch(self) -> Iterator[tuple[float, float]]:
         """In a Spark of its own for each size: a worker that is used again keeps the peak of what it did before."""
         rows = self.sizes.rows
-        topic = self.world.topic("marked", rows)
+        topic = self.world.topic("timed", rows)
         for number in (rows // 200, rows // 2, rows):
             with self.engine() as engine:
                 settings = {"tidemill.batch.max-rows": str(number)}
-                self.run(engine, MARKED, topic, settings)
+                self.run(engine, TIMED, topic, settings)
                 most = worker_megabytes(engine.pid)
             if not most:
                 raise EngineError("no Python worker ran")

@@ -51,8 +51,13 @@ def tagged(bootstrap: str, topic: str, rows: int) -> None:
 
 
 def marked(bootstrap: str, topic: str, rows: int) -> None:
-    """Such documents with a map in place of the note, which only Python reads and writes."""
+    """Such documents with a map in place of the note."""
     _noted(bootstrap, topic, rows, b'"marks":{"a":"%010x","b":"%010x"}')
+
+
+def timed(bootstrap: str, topic: str, rows: int) -> None:
+    """Such documents with a time of day in place of the note, which only Python reads."""
+    _noted(bootstrap, topic, rows, b'"at":"12:34:56","mark":"%08x%08x"')
 
 
 def _noted(bootstrap: str, topic: str, rows: int, note: bytes) -> None:
@@ -301,6 +306,7 @@ INPUTS: dict[str, Callable[[str, str, int], None]] = {
     "many_orders": many_orders,
     "tagged": tagged,
     "marked": marked,
+    "timed": timed,
     "changes": changes,
     "ogg": ogg,
     "canal": canal,

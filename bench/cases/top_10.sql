@@ -2,7 +2,6 @@
 -- wanted: 1.3
 -- state
 -- rows: 1500000
--- quick: 400000
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
   'connector' = 'kafka',
   'topic' = '${orders}',

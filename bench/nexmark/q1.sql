@@ -1,6 +1,5 @@
 -- Every bid with its price in another currency.
 -- rows: 1000000
--- quick: 400000
 CREATE TABLE events (
   event_type INT,
   person ROW<id BIGINT, name STRING, emailAddress STRING, creditCard STRING, city STRING, state STRING,

@@ -23,6 +23,7 @@ import pytest
 
 from tidemill import types as t
 from tidemill.formats import format_module
+from tidemill.formats.json_exact import entry_types
 from tidemill.spark.java import java_class
 from tidemill.spark.kernel_decode import straight_way
 from tidemill.spark.source import Decode, Side
@@ -72,6 +73,26 @@ LISTS = (
         t.ArrayType(element=t.RowType(fields=(t.Field("a", t.INT), t.Field("b", t.STRING)))),
     ),
     t.Field("grid", t.ArrayType(element=t.ArrayType(element=t.BIGINT))),
+)
+MAPS = (
+    t.Field("id", t.BIGINT),
+    t.Field("words", t.MapType(key=t.STRING, value=t.STRING)),
+    t.Field("counts", t.MapType(key=t.CharType(length=3), value=t.INT.not_null)),
+    t.Field("bag", t.MultisetType(element=t.STRING)),
+    t.Field("rates", t.MapType(key=t.STRING, value=t.DecimalType(precision=30, scale=4))),
+    t.Field(
+        "nested",
+        t.MapType(
+            key=t.STRING,
+            value=t.RowType(
+                fields=(
+                    t.Field("a", t.INT),
+                    t.Field("b", t.MapType(key=t.STRING, value=t.ArrayType(element=t.BIGINT))),
+                )
+            ),
+        ),
+    ),
+    t.Field("list", t.ArrayType(element=t.MapType(key=t.STRING, value=t.BOOLEAN))),
 )
 FLAT = tuple(f for f in JSON_FIELDS if f.name != "inner")
 AVRO_FIELDS = (
@@ -188,6 +209,11 @@ def unpacked(row: bytes, types: Sequence[t.SqlType]) -> list[Any]:
                 values.append(unpacked(part, [f.type for f in fields]))
             case t.ArrayType(element=element):
                 values.append(elements(part, element))
+            case t.MapType() | t.MultisetType():
+                key, value = entry_types(type_)
+                (size,) = struct.unpack("<q", part[:8])
+                keys = elements(part[8 : 8 + size], key)
+                values.append(list(zip(keys, elements(part[8 + size :], value), strict=True)))
             case _:
                 values.append(whole)
     return values
@@ -262,7 +288,21 @@ def plain_values(column: Any, type_: t.SqlType) -> list[Any]:
             return [
                 plain_values(value.values, element) if value.is_valid else None for value in column
             ]
+        case t.MapType() | t.MultisetType():
+            key, value = entry_types(type_)
+            return [
+                list(zip(plain_values(keys, key), plain_values(items, value), strict=True))
+                if entries.is_valid
+                else None
+                for entries, (keys, items) in zip(column, map(_entries, column), strict=True)
+            ]
     return column.to_pylist()
+
+
+def _entries(entries: Any) -> tuple[Any, Any]:
+    """Keys and values of one map; none of one that is NULL."""
+    inside = entries.values
+    return ((), ()) if inside is None else (inside.field(0), inside.field(1))
 
 
 # ---- documents -------------------------------------------------------------------------------------------
@@ -278,7 +318,8 @@ STRANGE = [
     '"2024-02-29"', '"2023-02-29"', '"2024-2-9"', '"2024-02-29 12:34:56"', '"2024-02-29 12:34:56.1"',
     '"2024-02-29 12:34:56.123456789"', '"2024-02-29 12:34:56.123456"', '"2024-02-29T12:34:56"', '"2024-02-29 24:00:00"',
     '"2024-02-29 12:34:56Z"', '"2024-02-29 12:34:56.5Z"', '"1969-12-31 23:59:59.999999"', '"0001-01-01 00:00:00"',
-    '"2024-02-29 12:34"', '"2024-02-29 12:34:56."', '"0000-01-01"', '"9999-12-31"',
+    '"2024-02-29 12:34"', '"2024-02-29 12:34:56."', '"0000-01-01"', '"9999-12-31"', '{"a":null}', '{"a":1,"b":2,"a":3}',
+    '{"a":"b","\\u0061":"c"}',
 ]  # fmt: skip
 
 PLAIN: dict[str, list[str]] = {
@@ -311,6 +352,23 @@ PLAIN: dict[str, list[str]] = {
     "costs": ["[1.5]", "[null,123456789.1234]", "null"],
     "rows": ['[{"b":"x","a":1},{"a":2}]', "[null,{}]", "[]", "null"],
     "grid": ["[[1,2],[],null,[3]]", "[]", "null"],
+    "words": [
+        '{"a":"b","c":null}',
+        "{}",
+        '{ "é" : "\\u0041" , "\\u00e9" : "x" }',
+        "{" + ",".join(f'"key{i}":"{i}"' for i in range(40)) + "}",
+        "null",
+    ],
+    "counts": ['{"a":1,"abcd":-2}', '{"é":0}', "{}", "null"],
+    "bag": ['{"a":1,"b":2}', "{}", "null"],
+    "rates": ['{"a":1.5,"b":null}', '{"b":123456789.1234}', "null"],
+    "nested": [
+        '{"x":{"b":{"y":[1,null],"z":null},"a":1},"w":null}',
+        '{"x":{"a":2}}',
+        '{"x":{"b":{}}}',
+        "null",
+    ],
+    "list": ['[{"a":true},{"b":false,"c":null},null,{}]', "[]", "null"],
 }
 
 
@@ -473,6 +531,10 @@ CASES: dict[str, tuple[str, tuple[t.Field, ...], dict[str, Any], Any]] = {
     "json": ("json", JSON_FIELDS, {}, json_documents),
     "json, some columns": ("json", JSON_FIELDS, {"wanted": ("inner", "id", "cost")}, json_documents),
     "json with arrays": ("json", LISTS, {}, partial(json_documents, fields=LISTS)),
+    "json with maps": ("json", MAPS, {}, partial(json_documents, fields=MAPS)),
+    "maxwell-json with maps": (
+        "maxwell-json", MAPS, {}, envelopes("type", MAXWELL, False, MAPS, ("old", "data")),
+    ),
     "canal-json with arrays": (
         "canal-json", LISTS, {},
         envelopes("type", CANAL, False, LISTS, ("old", "data"), several=True, texts=True),
@@ -643,6 +705,11 @@ PLAIN_DOCUMENTS = {
     "json with arrays": [
         b'{"tags":["a",null,"b"],"numbers":[1,-2],"marks":[true],"rows":[{"a":1,"b":"x"}],"grid":[[1],[]]}',
         b'{"mixed":{"d":123456789.25,"b":"x","a":"y"},"costs":[ 1.5 , null ] , "tags" : [ ] }',
+    ],
+    "json with maps": [
+        b'{"words":{"a":"b","c":null,"\\u00e9":""},"counts":{"a":1},"bag":{"x":2},"rates":{"a":1.25}}',
+        b'{"nested":{"x":{"a":1,"b":{"y":[1,null]}},"z":null},"list":[{"a":true},{}]}',
+        ('{"words":{' + ",".join(f'"k{i}":"v"' for i in range(50)) + "}}").encode(),
     ],
     "raw texts": ["é".encode(), b""],
     "raw INT, big-endian": [bytes(4)],

@@ -436,7 +436,7 @@ def entry_types(type_: t.SqlType) -> tuple[t.SqlType, t.SqlType]:
         case t.MapType():
             key, value = type_.key, type_.value
         case t.MultisetType():
-            key, value = type_.element, t.INT
+            key, value = type_.element, t.INT.not_null
         case _:
             raise TypeError(type_)
     if not isinstance(key, t.STRING_TYPES):

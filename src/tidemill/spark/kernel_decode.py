@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill import types as t
-from tidemill.formats import format_module
+from tidemill.formats import format_module, json_exact
 from tidemill.formats.cdc import BeforeAfter, DataOld
 from tidemill.formats.raw import is_utf8
 
@@ -36,7 +36,13 @@ _NUMBERS: dict[type[t.SqlType], str] = {
 }
 _TEXTS = {**_NUMBERS, t.DecimalType: "DECIMAL"}
 """Of formats that write numbers and times as text."""
-_OBJECTS = {**_TEXTS, t.RowType: "ROW", t.ArrayType: "ARRAY"}
+_OBJECTS = {
+    **_TEXTS,
+    t.RowType: "ROW",
+    t.ArrayType: "ARRAY",
+    t.MapType: "MAP",
+    t.MultisetType: "MAP",
+}
 _TIMES = (t.DateType, t.TimestampType, t.TimestampLtzType)
 _RAW = {
     **{type_: name for type_, name in _NUMBERS.items() if type_ not in _TIMES},
@@ -204,6 +210,9 @@ def _field(field: t.Field, at: int | None, names: Mapping[type[t.SqlType], str])
             more = {"fields": [_field(f, i, names) for i, f in enumerate(inner)]}
         case t.ArrayType(element=element):
             more = {"fields": [_field(t.Field("", element), 0, names)]}
+        case t.MapType() | t.MultisetType():
+            entry = json_exact.entry_types(field.type)
+            more = {"fields": [_field(t.Field("", of), 0, names) for of in entry]}
         case t.DecimalType(precision=precision, scale=scale):
             more = {"precision": precision, "scale": scale}
         case t.TimestampType(precision=precision) | t.TimestampLtzType(precision=precision):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill import types as t
 from tidemill.changelog import KIND_COLUMN, TAKES_BACK
-from tidemill.formats import format_module
+from tidemill.formats import format_module, json_exact
 from tidemill.formats.raw import is_utf8
 from tidemill.plan.nodes import Enforcement
 
@@ -147,6 +147,8 @@ def _content(type_: t.SqlType) -> Spec:
             return {"fields": [_field(f) for f in fields]}
         case t.ArrayType(element=element):
             return {"element": _content(element)}
+        case t.MapType() | t.MultisetType():
+            return {"element": _content(json_exact.entry_types(type_)[1])}
     if not isinstance(type_, _SIMPLE):
         raise _No
     return {}

@@ -41,8 +41,8 @@ public abstract class Decoder {
    * @param type the SQL type's name, without its parameters
    * @param at its place in the row; null if it is read over
    * @param precision of DECIMAL and of timestamps
-   * @param fields of a ROW; of an ARRAY its element
-   * @param nullable whether avro writes it as a union with null
+   * @param fields of a ROW; of an ARRAY its element; of a MAP its key and its value
+   * @param nullable whether avro writes it as a union with null; of what is in an ARRAY or a MAP, whether it may be NULL
    */
   public record Field(
       String name,
@@ -57,7 +57,7 @@ public abstract class Decoder {
     /** Whether its place in a row holds the value itself. */
     boolean isFixed() {
       return switch (type) {
-        case "STRING", "BYTES", "ROW", "ARRAY" -> false;
+        case "STRING", "BYTES", "ROW", "ARRAY", "MAP" -> false;
         case "DECIMAL" -> precision <= Decimal.MAX_LONG_DIGITS();
         default -> true;
       };

@@ -2,13 +2,17 @@ package io.tidemill.decode;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeArrayWriter;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeWriter;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Objects as rows: the fields by name, absent ones as NULL.
@@ -224,6 +228,7 @@ final class JsonRow {
       }
       case "ROW" -> new Nested(field, iso);
       case "ARRAY" -> new Elements(field, iso);
+      case "MAP" -> new Entries(field, iso);
       default -> throw new IllegalArgumentException("the kernel reads no " + field.type());
     };
   }
@@ -283,41 +288,149 @@ final class JsonRow {
   }
 
   private static final class Elements extends Value {
-    private final Value element;
-    private final int size;
-    private UnsafeWriter parent;
-    private UnsafeArrayWriter array;
+    private final Places places;
 
     Elements(Decoder.Field field, boolean iso) {
       super(field);
-      Decoder.Field of = field.fields().get(0);
-      this.element = value(of, iso);
-      this.size = of.size();
+      this.places = new Places(field.fields().get(0), iso);
     }
 
     @Override
     void read(JsonText text, UnsafeWriter into, int place) {
-      if (parent != into) {
-        parent = into;
-        array = new UnsafeArrayWriter(into, size);
-      }
       int start = into.cursor();
       int count = text.elements();
-      array.initialize(count);
+      places.open(into, count);
       text.take('[');
       for (int i = 0; i < count; i++) {
-        if (text.next() == 'n') {
-          text.nothing();
-          clear(i);
-        } else {
-          element.read(text, array, i);
-        }
+        places.read(text, i);
         text.ends(']');
       }
       if (count == 0) {
         text.take(']');
       }
       into.setOffsetAndSizeFromPreviousCursor(place, start);
+    }
+  }
+
+  /** Spark has all keys of a map before its values, and the size of the keys before both. */
+  private static final class Entries extends Value {
+    /** Up to so many keys are compared with each other; more are put into a set. */
+    private static final int FEW = 16;
+
+    private final Places keys;
+    private final Places values;
+    /** Of each entry in the document: where its key is, and where its value. */
+    private int[] keyAt = new int[FEW];
+
+    private int[] valueAt = new int[FEW];
+
+    Entries(Decoder.Field field, boolean iso) {
+      super(field);
+      this.keys = new Places(field.fields().get(0), iso);
+      this.values = new Places(field.fields().get(1), iso);
+    }
+
+    @Override
+    void read(JsonText text, UnsafeWriter into, int place) {
+      int start = into.cursor();
+      int count = find(text);
+      int end = text.at;
+      into.grow(Long.BYTES);
+      into.increaseCursor(Long.BYTES);
+      int keysFrom = into.cursor();
+      fill(keys, text, into, keyAt, count);
+      long size = into.cursor() - keysFrom;
+      Platform.putLong(into.getBuffer(), start, size);
+      checkKeys(into.getBuffer(), keysFrom, (int) size, count);
+      fill(values, text, into, valueAt, count);
+      text.at = end;
+      into.setOffsetAndSizeFromPreviousCursor(place, start);
+    }
+
+    /** Takes the object and notes where its entries are; says how many. */
+    private int find(JsonText text) {
+      int count = 0;
+      text.take('{');
+      if (text.next() == '}') {
+        text.at++;
+        return 0;
+      }
+      do {
+        if (count == keyAt.length) {
+          keyAt = Arrays.copyOf(keyAt, 2 * count);
+          valueAt = Arrays.copyOf(valueAt, 2 * count);
+        }
+        text.next();
+        keyAt[count] = text.at;
+        text.string();
+        text.take(':');
+        text.next();
+        valueAt[count++] = text.at;
+        text.skip();
+      } while (!text.ends('}'));
+      return count;
+    }
+
+    private static void fill(Places places, JsonText text, UnsafeWriter into, int[] at, int count) {
+      places.open(into, count);
+      for (int i = 0; i < count; i++) {
+        text.at = at[i];
+        places.read(text, i);
+      }
+    }
+
+    /** Of equal keys one counts; which, Python knows. */
+    private static void checkKeys(byte[] buffer, long from, int size, int count) {
+      UnsafeArrayData found = new UnsafeArrayData();
+      found.pointTo(buffer, from, size);
+      Set<UTF8String> seen = count > FEW ? new HashSet<>(2 * count) : null;
+      for (int i = 0; i < count; i++) {
+        UTF8String key = found.getUTF8String(i);
+        boolean isNew = seen == null || seen.add(key);
+        for (int j = 0; seen == null && isNew && j < i; j++) {
+          isNew = !key.equals(found.getUTF8String(j));
+        }
+        if (!isNew) {
+          throw Unsure.UNSURE;
+        }
+      }
+    }
+  }
+
+  /** The elements of an array of Spark's. */
+  private static final class Places {
+    private final Value element;
+    private final int size;
+    private final boolean nullable;
+    private UnsafeWriter parent;
+    private UnsafeArrayWriter array;
+
+    Places(Decoder.Field of, boolean iso) {
+      this.element = value(of, iso);
+      this.size = of.size();
+      this.nullable = of.nullable();
+    }
+
+    /** Begins an array behind what has been written. */
+    void open(UnsafeWriter into, int count) {
+      if (parent != into) {
+        parent = into;
+        array = new UnsafeArrayWriter(into, size);
+      }
+      array.initialize(count);
+    }
+
+    /** Takes the value here, which may be null. */
+    void read(JsonText text, int i) {
+      if (text.next() == 'n') {
+        text.nothing();
+        if (!nullable) {
+          throw Unsure.UNSURE;
+        }
+        clear(i);
+      } else {
+        element.read(text, array, i);
+      }
     }
 
     private void clear(int i) {

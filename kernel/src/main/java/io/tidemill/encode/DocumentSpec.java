@@ -25,7 +25,7 @@ record DocumentSpec(Side value, Side key, String kind, List<Integer> goes, List<
    * @param column where it is in the input; null inside of another field
    * @param name its name in the document
    * @param fields of a ROW
-   * @param element of an ARRAY
+   * @param element of an ARRAY; of a MAP its value
    * @param missing what is said if it is NULL; null if it may be
    */
   record Field(String column, String name, List<Field> fields, Field element, Refusal missing)

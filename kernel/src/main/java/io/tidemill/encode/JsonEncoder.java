@@ -6,8 +6,10 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -133,6 +135,10 @@ final class JsonEncoder extends Encoder {
       Writer element = writer(field.element(), array.elementType());
       return (from, at, to) -> elements(from.getArray(at), element, to);
     }
+    if (type instanceof MapType map) {
+      Writer value = writer(field.element(), map.valueType());
+      return (from, at, to) -> entries(from.getMap(at), value, to);
+    }
     return Writers.of(type, form.iso() ? 'T' : ' ', form.plainDecimals());
   }
 
@@ -142,12 +148,32 @@ final class JsonEncoder extends Encoder {
       if (i > 0) {
         out.raw(',');
       }
-      if (array.isNullAt(i)) {
-        out.raw(NULL);
-      } else {
-        element.write(array, i, out);
-      }
+      element(array, i, element, out);
     }
     out.raw(']');
+  }
+
+  /** Keys are texts, and a map of Spark's has no NULL among them. */
+  private static void entries(MapData map, Writer value, TextOutput out) {
+    ArrayData keys = map.keyArray();
+    ArrayData values = map.valueArray();
+    out.raw('{');
+    for (int i = 0; i < keys.numElements(); i++) {
+      if (i > 0) {
+        out.raw(',');
+      }
+      out.text(keys.getUTF8String(i));
+      out.raw(':');
+      element(values, i, value, out);
+    }
+    out.raw('}');
+  }
+
+  private static void element(ArrayData array, int i, Writer writer, TextOutput out) {
+    if (array.isNullAt(i)) {
+      out.raw(NULL);
+    } else {
+      writer.write(array, i, out);
+    }
   }
 }
