@@ -223,7 +223,8 @@ def main() -> None:
     warm = asked.warm if asked.warm is not None else 1 if asked.quick else 2
     path = asked.results or figures.RESULTS / ("quick.json" if asked.quick else "bench.json")
     chosen = workloads.chosen(asked.only, asked.quick)
-    order = [w.name for w in workloads.every()]
+    # A whole run leaves nothing that is no longer part of it.
+    order = [w.name for w in (workloads.every() if asked.only else chosen)]
     on = machine()
     found = []
     with world.running() as here, ExitStack() as shared:

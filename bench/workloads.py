@@ -21,7 +21,7 @@ WANTED = {"nexmark/": 0.7}
 
 _NUMBERS = ("rows", "compared", "quick")
 _WORDS = ("wanted", "totals", "after", *_NUMBERS)
-_FLAGS = ("state", "checkpoints", "alone")
+_FLAGS = ("state", "checkpoints")
 _BLACKHOLE = re.compile(r"WITH\s*\(\s*'connector'\s*=\s*'blackhole'\s*\)")
 _BOUND = re.compile(r",\s*'scan\.bounded\.mode'\s*=\s*'[^']*'")
 _CHANGES = """WITH (
@@ -63,8 +63,6 @@ class Workload:
     has_state: bool = False
     has_checkpoints: bool = False
     totals: Totals | None = None
-    is_alone: bool = False
-    """Flink cannot run it."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -155,7 +153,6 @@ def read(path: Path, prefix: str = "") -> Workload:
         has_state="state" in flags,
         has_checkpoints=bool(flags & {"state", "checkpoints"}),
         totals=totals,
-        is_alone="alone" in flags,
     )
 
 
@@ -189,7 +186,7 @@ def chosen(only: Iterable[str] = (), quick: bool = False) -> list[Workload]:
             )
     if asked:
         return [w for w in found if any(_is_meant(w.name, name) for name in asked)]
-    return [w for w in found if not w.is_alone and (w.quick or not quick)]
+    return [w for w in found if w.quick or not quick]
 
 
 def _is_meant(name: str, asked: str) -> bool:

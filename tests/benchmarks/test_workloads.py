@@ -31,7 +31,7 @@ def test_a_header_says_all_there_is_to_know(tmp_path: Path) -> None:
     found = workloads.read(written(tmp_path, text), "nexmark/")
     assert (found.name, found.what) == ("nexmark/case", "Clicks of each user, into nothing.")
     assert (found.rows, found.compared, found.quick, found.wanted) == (5000, 400, 30, 1.5)
-    assert found.has_state and found.has_checkpoints and not found.is_alone
+    assert found.has_state and found.has_checkpoints
     assert found.totals == Totals("c", ("g", "h"))
 
 
@@ -131,11 +131,11 @@ def test_statements_of_another_file_may_come_first(
 def test_cases_are_chosen_by_name_prefix_and_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, head in (("q2", ""), ("q10", "-- quick: 5\n"), ("q6", "-- alone\n")):
+    for name, head in (("q2", ""), ("q10", "-- quick: 5\n"), ("q6", "")):
         written(tmp_path, f"-- Rows.\n{head}{SINK}", f"{name}.sql")
     monkeypatch.setattr(workloads, "PLACES", {"nexmark/": tmp_path})
     assert [w.name for w in workloads.every()] == ["nexmark/q2", "nexmark/q6", "nexmark/q10"]
-    assert [w.name for w in workloads.chosen()] == ["nexmark/q2", "nexmark/q10"]
+    assert [w.name for w in workloads.chosen()] == ["nexmark/q2", "nexmark/q6", "nexmark/q10"]
     assert [w.name for w in workloads.chosen(quick=True)] == ["nexmark/q10"]
     assert [w.name for w in workloads.chosen(["nexmark/q2"])] == ["nexmark/q2"]
     assert len(workloads.chosen(["nexmark/"])) == 3
@@ -159,8 +159,7 @@ def test_a_case_can_be_run_and_compared(prefix: str, path: Path) -> None:
         modern = read_modern([Source(path.name, script)], values)
         answers = compile_script(modern.script, Environment())
         (job,) = [answer for answer in answers if isinstance(answer, Job)]
-        # What Flink cannot run either may only be planned.
-        assert case.is_alone or not job.not_runnable
+        assert not job.not_runnable
 
 
 def test_there_is_a_case_for_every_kind_of_work() -> None:

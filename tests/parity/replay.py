@@ -197,23 +197,29 @@ class _Replayed:
         if self.case.steps[step].partitions:
             time.sleep(2)  # New ones are found at the script's interval.
         if self.case.quiet_seconds != QUIET_SECONDS:
-            # Something happens that is not work: a partition becomes idle, a clock moves on.
+            # Something happens after the work, and is none: a partition becomes idle, a clock moves on.
+            for job in self.jobs:
+                if not ends_by_itself(job.job, False):
+                    self._wait(job, step)
             time.sleep(self.case.quiet_seconds)
         for job in self.jobs:
-            try:
-                if not ends_by_itself(job.job, False):
-                    settle(job.query)
-                elif step < len(self.case.steps) - 1:
-                    # It waits for what a later step brings, and Spark cannot tell that from work.
-                    time.sleep(self.case.quiet_seconds)
-                else:
-                    job.query.awaitTermination()
-            except Exception:
-                if job.failure() is None:
-                    raise
-            failure = job.failure()
-            if failure is not None:
-                raise failure
+            self._wait(job, step)
+
+    def _wait(self, job: Any, step: int) -> None:
+        try:
+            if not ends_by_itself(job.job, False):
+                settle(job.query)
+            elif step < len(self.case.steps) - 1:
+                # It waits for what a later step brings, and Spark cannot tell that from work.
+                time.sleep(self.case.quiet_seconds)
+            else:
+                job.query.awaitTermination()
+        except Exception:
+            if job.failure() is None:
+                raise
+        failure = job.failure()
+        if failure is not None:
+            raise failure
 
 
 def _records_read(job: Any) -> int:
