@@ -605,6 +605,8 @@ class _Printer:
 
     def table_function(self, node: ast.TableFunction) -> str:
         call = self.text(node.call)
+        if call.upper() in grammar.NILADIC:
+            call = f"{_back_quoted(call)}()"  # No table stands without parentheses.
         if str(node.call.name).upper() != "UNNEST":
             call = f"TABLE({call})"
         ordinality = "WITH ORDINALITY" if node.with_ordinality else None
