@@ -7,8 +7,10 @@ to the same one, the end of its jobs; the broker and who measures are not counte
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +26,7 @@ import install  # noqa: E402
 from case import FLINK, fill, split_statements  # noqa: E402
 
 from bench import figures  # noqa: E402
+from bench.program import ScaleError  # noqa: E402
 from tidemill.broker import fetch, find_java  # noqa: E402
 
 PARALLELISM = 2
@@ -52,7 +55,7 @@ def machine() -> dict[str, Any]:
     return found
 
 
-class EngineError(Exception):
+class EngineError(ScaleError):
     """A run that was refused, failed, or did not end."""
 
 
@@ -158,8 +161,16 @@ class Meter:
 # --- engines -------------------------------------------------------------------------------------
 
 
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Who waits in the middle of a run for a broker that is gone would not see that nobody asks any more."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class Engine:
-    """A process that is asked by lines of JSON."""
+    """A process that is asked by lines of JSON, and ends with the one that asks."""
 
     name = ""
 
@@ -174,6 +185,7 @@ class Engine:
                 encoding="utf-8",
                 cwd=ROOT,
                 env={**os.environ, **env},
+                preexec_fn=_end_with_parent,
             )
 
     @property

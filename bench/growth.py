@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import figures, inputs, world
+from bench import figures, inputs, program, world
 from bench.engines import ROOT, EngineError, Meter, Tidemill, Turn
 from bench.inputs import Numbered
 from bench.world import World
 from tidemill.broker import topics
 from tidemill.broker.records import Record
-from tidemill.errors import TidemillError
 
 SOURCE = """
 CREATE TABLE orders (user_id BIGINT, item STRING, amount DOUBLE, region STRING, n INT) WITH (
@@ -470,7 +469,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (EngineError, TidemillError) as error:
-        raise SystemExit(str(error)) from None
+    program.run(main)

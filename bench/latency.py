@@ -25,10 +25,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import figures, inputs, world
+from bench import figures, inputs, program, world
 from bench.engines import CHECKPOINTS, Engine, EngineError, Flink, Tidemill, machine
 from bench.world import World
-from tidemill.errors import TidemillError
 
 RATES = (5_000, 20_000)
 WARM_SECONDS = 10
@@ -395,7 +394,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (EngineError, TidemillError) as error:
-        raise SystemExit(str(error)) from None
+    program.run(main)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import figures, inputs, outcomes, workloads, world
+from bench import figures, inputs, outcomes, program, workloads, world
 from bench.engines import (
     CHECKPOINTS,
     MINI_BATCH,
@@ -33,7 +33,7 @@ from bench.engines import (
     machine,
 )
 from bench.outcomes import Result
-from bench.workloads import CaseError, Workload
+from bench.workloads import Workload
 from bench.world import World
 from tidemill.errors import TidemillError
 
@@ -265,7 +265,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (CaseError, TidemillError) as error:
-        raise SystemExit(str(error)) from None
+    program.run(main)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.program import ScaleError
+
 HERE = Path(__file__).resolve().parent
 PLACES = {"": HERE / "cases", "nexmark/": HERE / "nexmark"}
 """What a case's name begins with, by the directory that it is in."""
@@ -39,7 +41,7 @@ _UPSERTS = """WITH (
 )"""
 
 
-class CaseError(Exception):
+class CaseError(ScaleError):
     """A case that cannot be used; says which and why."""
 
 
