@@ -79,7 +79,9 @@ class Bar:
     wanted: float | None = None
 
 
-_NAMES, _WIDE, _ROW, _TOP = 130, 470, 22, 58
+_WIDE, _ROW, _TOP = 470, 22, 58
+_LETTER = 7
+"""Room that a letter needs, on the average of a name."""
 MOST = 8.0
 """A greater ratio is drawn as this one; its number says what it is."""
 
@@ -88,9 +90,10 @@ def bars(title: str, items: Sequence[Bar]) -> str:
     """Horizontal bars from 0, with a line at 1."""
     scale_end = min(MOST, max([2.0, *(max(b.value, b.wanted or 0) for b in items)]) * 1.05)
     height = _TOP + _ROW * len(items) + 30
+    names = 16 + _LETTER * max((len(b.name) for b in items), default=0)
 
     def x(value: float) -> float:
-        return _NAMES + _WIDE * min(value, scale_end) / scale_end
+        return names + _WIDE * min(value, scale_end) / scale_end
 
     bottom = _TOP + _ROW * len(items)
     parts = [_text(0, 16, title, "title")]
@@ -106,7 +109,7 @@ def bars(title: str, items: Sequence[Bar]) -> str:
     ]
     if not items:
         return _svg(
-            _NAMES + _WIDE + 60,
+            names + _WIDE + 60,
             height,
             title,
             [*parts, _text(0, _TOP + 8, "not measured yet", "soft")],
@@ -117,10 +120,10 @@ def bars(title: str, items: Sequence[Bar]) -> str:
     for i, bar in enumerate(items):
         y = _TOP + i * _ROW
         kind = "low" if bar.wanted is not None and bar.value < bar.wanted else "good"
-        wide = max(1.0, x(bar.value) - _NAMES)
-        parts.append(_text(_NAMES - 8, y + 12, bar.name, "", "end"))
+        wide = max(1.0, x(bar.value) - names)
+        parts.append(_text(names - 8, y + 12, bar.name, "", "end"))
         parts.append(
-            f'<rect x="{_NAMES}" y="{y + 2}" width="{_n(wide)}" height="13" rx="3" class="{kind}"/>'
+            f'<rect x="{names}" y="{y + 2}" width="{_n(wide)}" height="13" rx="3" class="{kind}"/>'
         )
         if bar.low is not None and bar.high is not None and bar.value > 0:
             parts.append(_line(x(bar.low), y + 8.5, x(bar.high), y + 8.5, "spread"))
@@ -128,7 +131,7 @@ def bars(title: str, items: Sequence[Bar]) -> str:
             parts.append(_line(x(bar.wanted), y, x(bar.wanted), y + 17, "wanted"))
         end = max(x(bar.value), x(bar.high or 0) if bar.value > 0 else 0, x(bar.wanted or 0))
         parts.append(_text(end + 6, y + 13, f"{bar.value:.2f}"))
-    return _svg(_NAMES + _WIDE + 60, height, title, parts)
+    return _svg(names + _WIDE + 60, height, title, parts)
 
 
 # --- lines ---------------------------------------------------------------------------------------

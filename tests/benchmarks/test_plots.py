@@ -24,6 +24,8 @@ def parsed(text: str) -> ET.Element:
     for element in root.iter():
         for name, most in (("x", width), ("x1", width), ("x2", width), ("cx", width)):
             assert -0.1 <= float(element.get(name, 0)) <= most
+        if element.get("text-anchor") == "end":
+            assert float(element.get("x", 0)) >= 7 * len(element.text or "")
         for name in ("y", "y1", "y2", "cy"):
             assert -0.1 <= float(element.get(name, 0)) <= height
         for pair in (element.get("points") or "").split():
@@ -40,7 +42,11 @@ def test_a_bar_tells_its_ratio_and_whether_it_is_enough() -> None:
     root = parsed(
         plots.bars(
             "Ratios <&>",
-            [Bar("a<b", 2.0, 1.9, 2.2, 1.5), Bar("low", 1.0, wanted=1.5), Bar("free", 3.0)],
+            [
+                Bar("a<b", 2.0, 1.9, 2.2, 1.5),
+                Bar("low", 1.0, wanted=1.5),
+                Bar("a_name_of_many_letters_in_all", 3.0),
+            ],
         )
     )
     kinds = [r.get("class") for r in root.iter(f"{SVG}rect")][2:]
