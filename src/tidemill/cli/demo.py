@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from rich.table import Table
 from tidemill import broker
 from tidemill.broker import topics
 from tidemill.broker.records import Record
+from tidemill.cli.interrupts import interrupts
 from tidemill.errors import JobError
 from tidemill.session import Session
 from tidemill.spark.runner import RunningJob
@@ -97,9 +98,8 @@ def _run(running: broker.Broker, script: Path, seconds: int) -> None:
         for thread in threads:
             thread.start()
         try:
-            _show(console, board, job, seconds)
-        except KeyboardInterrupt:
-            pass
+            with interrupts() as stopped:
+                _show(console, board, lambda: job.is_active and not stopped(), seconds)
         finally:
             stop.set()
             for thread in threads:
@@ -110,20 +110,23 @@ def _run(running: broker.Broker, script: Path, seconds: int) -> None:
 
 
 def _show(
-    console: Console, board: dict[str, tuple[int, int]], job: RunningJob, seconds: int
+    console: Console,
+    board: dict[str, tuple[int, int]],
+    goes_on: Callable[[], bool],
+    seconds: int,
 ) -> None:
     # The first batch compiles and starts Python workers; the time counts from the first result.
     patience = time.monotonic() + _PATIENCE_SECONDS
-    while not board and job.is_active and time.monotonic() < patience:
+    while not board and goes_on() and time.monotonic() < patience:
         time.sleep(0.1)
     end = time.monotonic() + seconds
     if not console.is_terminal:
-        while time.monotonic() < end and job.is_active:
+        while time.monotonic() < end and goes_on():
             time.sleep(_REFRESH_SECONDS)
         console.print(_board(board, 0))
         return
     with Live(console=console, refresh_per_second=4, transient=False) as live:
-        while time.monotonic() < end and job.is_active:
+        while time.monotonic() < end and goes_on():
             live.update(_board(board, end - time.monotonic()))
             time.sleep(_REFRESH_SECONDS)
         live.update(_board(board, 0))

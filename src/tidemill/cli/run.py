@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidemill.cli.interrupts import interrupts
 from tidemill.cli.options import (
     allow_loop_option,
     credentials_option,
@@ -189,9 +187,8 @@ def run(
 def _run(session: Session, answers: list[Job | Text], name: str) -> int:
     """Start everything, watch it, and report. Returns the exit code."""
     watch = _Watch()
-    # Spark brings a Ctrl-C handler of its own, so ours comes after its start.
     session.prepare(answers, name)
-    with _interrupts() as stopped:
+    with interrupts() as stopped:
         try:
             for at, answer in enumerate(session.start_each(answers, name), 1):
                 if isinstance(answer, str):
@@ -315,25 +312,6 @@ def _report(failure: TidemillError) -> None:
         say(
             f" hint: this looks like a fault of ours or of the cluster; Spark's log is {log_file()}"
         )
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks for a clean stop; a second one ends at once."""
-    hits: list[int] = []
-
-    def handle(number: int, frame: object) -> None:
-        hits.append(number)
-        if len(hits) > 1:
-            raise KeyboardInterrupt
-        say("\nstopping …")
-
-    previous = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(hits)
-    finally:
-        for number, old in previous.items():
-            signal.signal(number, old)
 
 
 # --- --local -------------------------------------------------------------------------------------
