@@ -11,28 +11,27 @@ from command import Command
 
 from harness.kafka import fold
 from harness.waiting import wait_for
-from tidemill.broker import find_running
+from tidemill.broker import start
 from tidemill.errors import JobError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def test_ctrl_c_ends_the_demo_with_its_batch(
-    tidemill: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIDEMILL_HOME", str(tidemill.home))
-    running = tidemill.start("demo", "--seconds", "300")
+def test_ctrl_c_ends_the_demo_with_its_batch(tidemill: Command) -> None:
+    broker = start(tidemill.home / "broker", port=0)
+    try:
+        running = tidemill.start("demo", "--seconds", "300")
 
-    def counts() -> bool:
-        broker, found = find_running(), {}
-        with suppress(JobError):  # The topic is not there at first.
-            found = fold(broker.bootstrap, "pageviews_per_region") if broker else {}
-        return bool(found)
+        def counts() -> bool:
+            with suppress(JobError):  # The topic is not there at first.
+                return bool(fold(broker.bootstrap, "pageviews_per_region"))
+            return False
 
-    wait_for(counts, 90)
-    os.killpg(running.process.pid, signal.SIGINT)
-    assert running.wait(60) == 0, running.stderr()
+        wait_for(counts, 90)
+        os.killpg(running.process.pid, signal.SIGINT)
+        assert running.wait(60) == 0, running.stderr()
+    finally:
+        broker.stop()
     assert "stopping …" in running.stderr() and "What to try next" in running.stderr()
     assert "error" not in running.stderr() and "Traceback" not in running.stderr()
     assert "Shenzhen" in running.stdout()
-    assert find_running() is None
