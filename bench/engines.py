@@ -161,12 +161,14 @@ class Meter:
 # --- engines -------------------------------------------------------------------------------------
 
 
+# Loaded here: between fork and exec another thread may hold the loader's lock for ever.
+_LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
 def _end_with_parent() -> None:
     """Who waits in the middle of a run for a broker that is gone would not see that nobody asks any more."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Engine:
